@@ -150,23 +150,27 @@ a_receive_that_is_another_after_a_load_is_read_again(Config) ->
         {ok, Module} = compile:file(Source, [{outdir, Folder}]),
         {module, Module} = code:load_abs(filename:join(Folder, atom_to_list(Module)))
     end,
-    Told = fun() ->
+    Look = fun() ->
         Pid = spawn(Module, f, []),
         waiting:found(fun() -> erlang:process_info(Pid, status) =:= {status, waiting} end),
-        #{processes := #{Pid := #{takes := Takes}}} = look_of(Pid),
-        {ok, #{receives := Receives, unknown := Unknown}} =
-            flame_prof_waits:look(#{engine => native, top => 1000}),
+        %% A file that was not read in time has no answer, instead of the code's before.
+        Told = waiting:found(fun() ->
+            #{processes := #{Pid := #{takes := Takes}}} = look_of(Pid),
+            {ok, #{receives := Receives, unknown := Unknown}} =
+                flame_prof_waits:look(#{engine => native, top => 1000}),
+            [1 || {{M, f, 0}, 1} <- Unknown, M =:= Module] =:= [] andalso
+                {Takes, [Of || {{M, f, 0}, Of, 1} <- Receives, M =:= Module]}
+        end),
         exit(Pid, kill),
         waiting:found(fun() -> not is_process_alive(Pid) end),
-        {Takes, [Of || {{M, f, 0}, Of, 1} <- Receives, M =:= Module],
-            [1 || {{M, f, 0}, 1} <- Unknown, M =:= Module]}
+        Told
     end,
     [begin
         Load(Clause),
         code:purge(Module),
-        ?assertEqual(Truth, Told())
+        ?assertEqual(Truth, Look())
     end
-     || Clauses <- [[{"a", forms([{atom, a}])}, {"b", forms([{atom, b}])}, {"_", {any, [], []}},
+     || Clauses <- [[{"a", forms([{atom, a}])}, {"b", forms([{atom, b}])}, {"_", {any, []}},
             {"{a, _}", forms([{tuple, a, 2}])}, {"{b, _}", forms([{tuple, b, 2}])}
         ]], _ <- [1, 2, 3], {Clause, Truth} <- Clauses],
     true = code:delete(Module),
@@ -174,7 +178,7 @@ a_receive_that_is_another_after_a_load_is_read_again(Config) ->
 
 forms(Forms) ->
     Takes = #{forms => Forms, only => [], some => []},
-    {Takes, [Takes], []}.
+    {Takes, [Takes]}.
 
 failed_probes_are_remembered_and_told(_Config) ->
     {Mark, true, _} = flame_prof_looks_nif:wait_sites(),

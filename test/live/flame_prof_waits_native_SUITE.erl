@@ -115,10 +115,15 @@ the_sites_that_this_release_has_are_found(_Config) ->
 probes_leave_nothing(_Config) ->
     Now = fun() -> processes() ++ erlang:ports() ++ registered() end,
     Before = Now(),
-    {ok, Rows} = flame_prof_wait_sites:find(),
+    Rows = found_sites(),
     waiting:eventually(fun() -> Now() -- Before =:= [] end),
-    {ok, Again} = flame_prof_wait_sites:find(),
-    ?assertEqual(Rows, Again).
+    ?assertEqual(Rows, found_sites()).
+
+%% Probes have limits of time, and one that is late on a busy machine refuses all.
+found_sites() ->
+    waiting:eventually(fun() ->
+        case flame_prof_wait_sites:find() of {ok, Rows} -> {true, Rows}; Late -> Late end
+    end).
 
 callers_are_told_with_callee_reference_and_tag(_Config) ->
     Calls = [{fun(S, R) -> gen_server:call(S, R) end, true},
@@ -402,7 +407,7 @@ what_servers_have_in_work_is_told(_Config) ->
     ?assertEqual({ok, []}, flame_prof_looks_nif:waits_served([Idle, mute()])).
 
 without_its_site_a_caller_waits_for_something_unknown(_Config) ->
-    {ok, Rows} = flame_prof_wait_sites:find(),
+    Rows = found_sites(),
     ok = flame_prof_looks:hold(),
     {Mark, true, _} = flame_prof_looks_nif:wait_sites(),
     Server = mute(),
