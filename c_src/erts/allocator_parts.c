@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/pages.h"
 
 /* Of an Allctr_t. */
 #define WINDOW_WORDS 512u
@@ -208,32 +207,20 @@ int fp_fix_solve(struct fp_allocators *allocators, const struct fp_memory *memor
 
 /* ----------------------------------------------------------- super carrier -- */
 
-#define CHUNK_WORDS 8192u
-
-/* The words of an ErtsMemMapper (erl_mmap.c) in the VM's data. Chunks overlap by three words. */
-int fp_super_carrier_solve(struct fp_allocators *allocators, const struct fp_memory *memory,
-                           const struct fp_ranges *data, const struct fp_super_carrier *fact)
+static int fits_super(void *arg, uint64_t at, const unsigned char *copy)
 {
-    uint64_t *word = fp_pages_alloc(CHUNK_WORDS * sizeof *word), found = 0;
-    int err = word == NULL ? FP_ENOMEM : 0;
+    (void)at;
+    return memcmp(copy, arg, sizeof(struct fp_super_carrier)) == 0;
+}
 
-    for (uint32_t r = 0; err == 0 && r < data->count; r++) {
-        const struct fp_range *range = &data->range[r];
+/* The words of an ErtsMemMapper (erl_mmap.c) in the VM's data. */
+int fp_super_carrier_solve(struct fp_allocators *allocators, const struct fp_memory *memory,
+                           const struct fp_ranges *data, struct fp_super_carrier *fact)
+{
+    uint64_t found = 0;
+    int err = fp_scan(memory, data, sizeof *fact, fits_super, fact, &found);
 
-        for (uint64_t at = range->start; err == 0 && at + sizeof *fact <= range->end;
-             at += (CHUNK_WORDS - 3) * sizeof *word) {
-            uint64_t left = (range->end - at) / 8;
-            uint64_t words = left < CHUNK_WORDS ? left : CHUNK_WORDS;
-
-            if (fp_safe_read(memory, at, word, words * sizeof *word) != 0)
-                continue;
-            for (uint64_t i = 0; err == 0 && i + 4 <= words; i++)
-                if (memcmp(&word[i], fact, sizeof *fact) == 0)
-                    err = only(&found, at + 8 * i);
-        }
-    }
-    fp_pages_free(word, CHUNK_WORDS * sizeof *word);
     if (err == 0)
         allocators->super = found;
-    return err == 0 && found == 0 ? FP_ENOENT : err;
+    return err;
 }

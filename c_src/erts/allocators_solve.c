@@ -1,6 +1,5 @@
 #include "erts/allocators_solve.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,14 +26,10 @@ _Static_assert(sizeof(struct thread_entry) == 24 && sizeof(struct info_entry) ==
 #define TABLE_BYTES (ENTRIES * 24u)
 /* One for each scheduler, dirty ones and threads without any. */
 #define INSTANCES_MAX 4096u
-#define CHUNK 65536u
 
 static int refuse(struct fp_refusal *refusal, int err, const char *why)
 {
-    refusal->err = err;
-    snprintf(refusal->field, sizeof refusal->field, "allocators");
-    snprintf(refusal->why, sizeof refusal->why, "%s", why);
-    return err;
+    return fp_refuse(refusal, err, "allocators", "%s", why);
 }
 
 struct fp_allocator_instance *fp_allocators_instance(struct fp_allocators *allocators,
@@ -51,18 +46,16 @@ struct fp_allocator_instance *fp_allocators_instance(struct fp_allocators *alloc
 
 struct search {
     const struct fp_memory *memory;
-    const struct fp_ranges *data;
     struct thread_entry thread[ENTRIES];
-    uint64_t table, found;
-    uint32_t candidates;
-    int (*fits)(const struct search *search, const unsigned char *at);
+    uint64_t table;
 };
 
-static int fits_threads(const struct search *search, const unsigned char *at)
+static int fits_threads(void *arg, uint64_t address, const unsigned char *at)
 {
     struct thread_entry entry;
 
-    (void)search;
+    (void)arg;
+    (void)address;
     for (uint32_t i = 0; i < ENTRIES; i++) {
         memcpy(&entry, at + i * sizeof entry, sizeof entry);
         if (entry.number != FIRST + 1 + i || entry.is_enabled > 1 || entry.is_delayed > 1 ||
@@ -73,10 +66,12 @@ static int fits_threads(const struct search *search, const unsigned char *at)
     return 1;
 }
 
-static int fits_info(const struct search *search, const unsigned char *at)
+static int fits_info(void *arg, uint64_t address, const unsigned char *at)
 {
+    const struct search *search = arg;
     struct info_entry entry;
 
+    (void)address;
     for (uint32_t i = 0; i < ENTRIES; i++) {
         const struct thread_entry *thread = &search->thread[i];
 
@@ -89,39 +84,6 @@ static int fits_info(const struct search *search, const unsigned char *at)
             return 0;
     }
     return 1;
-}
-
-static void scan_chunk(struct search *search, const unsigned char *bytes, uint64_t address,
-                       size_t size)
-{
-    for (size_t at = 0; at + TABLE_BYTES <= size; at += 8)
-        if (search->fits(search, bytes + at)) {
-            search->found = address + at;
-            search->candidates++;
-        }
-}
-
-/* Chunks overlap by a table less one word, so each place is looked at once. */
-static int scan(struct search *search)
-{
-    unsigned char *bytes = fp_pages_alloc(CHUNK);
-
-    if (bytes == NULL)
-        return FP_ENOMEM;
-    search->candidates = 0;
-    for (uint32_t r = 0; r < search->data->count; r++) {
-        const struct fp_range *range = &search->data->range[r];
-
-        for (uint64_t at = range->start; at + TABLE_BYTES <= range->end;
-             at += CHUNK - TABLE_BYTES + 8) {
-            size_t size = range->end - at < CHUNK ? (size_t)(range->end - at) : CHUNK;
-
-            if (fp_safe_read(search->memory, at, bytes, size) == 0)
-                scan_chunk(search, bytes, at, size);
-        }
-    }
-    fp_pages_free(bytes, CHUNK);
-    return search->candidates == 1 ? 0 : search->candidates == 0 ? FP_ENOENT : FP_EAMBIGUOUS;
 }
 
 static uint32_t instances_of(const struct thread_entry *thread, const struct info_entry *info)
@@ -149,12 +111,12 @@ static int add_instances(struct fp_allocators *to, const struct fp_memory *memor
     return err;
 }
 
-static int make(struct fp_allocators **made, const struct search *search)
+static int make(struct fp_allocators **made, const struct search *search, uint64_t found)
 {
     struct info_entry info[ENTRIES];
     struct fp_allocators *allocators;
     uint32_t n = 0;
-    int err = fp_safe_read(search->memory, search->found, info, sizeof info);
+    int err = fp_safe_read(search->memory, found, info, sizeof info);
 
     if (err != 0)
         return err;
@@ -175,20 +137,19 @@ static int make(struct fp_allocators **made, const struct search *search)
 int fp_allocators_find(struct fp_allocators **allocators, const struct fp_memory *memory,
                        const struct fp_ranges *data, struct fp_refusal *refusal)
 {
-    struct search search = {.memory = memory, .data = data, .fits = fits_threads};
-    int err = scan(&search);
+    struct search search = {.memory = memory};
+    uint64_t found = 0;
+    int err = fp_scan(memory, data, TABLE_BYTES, fits_threads, NULL, &search.table);
 
     if (err != 0)
         return refuse(refusal, err,
                       err == FP_ENOENT ? "nothing in the VM's data is the array of instances"
                                        : "more than one place in the VM's data fits");
-    search.table = search.found;
-    search.fits = fits_info;
     err = fp_safe_read(memory, search.table, search.thread, sizeof search.thread);
     if (err == 0)
-        err = scan(&search);
+        err = fp_scan(memory, data, TABLE_BYTES, fits_info, &search, &found);
     if (err == 0)
-        err = make(allocators, &search);
+        err = make(allocators, &search, found);
     return err == 0 ? 0 : refuse(refusal, err, "the array of allocators was not found");
 }
 

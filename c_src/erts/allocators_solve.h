@@ -57,4 +57,4 @@ int fp_fix_solve(struct fp_allocators *allocators, const struct fp_memory *memor
 /* Sets allocators->super: where the VM's data have these four words. 0, FP_ENOENT or
  * FP_EAMBIGUOUS. */
 int fp_super_carrier_solve(struct fp_allocators *allocators, const struct fp_memory *memory,
-                           const struct fp_ranges *data, const struct fp_super_carrier *fact);
+                           const struct fp_ranges *data, struct fp_super_carrier *fact);

@@ -1,7 +1,6 @@
 #include "erts/ets_objects.h"
 
 #include <stddef.h>
-#include <stdio.h>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -210,16 +209,13 @@ uint64_t fp_ets_objects_sum(uint64_t binary)
 
 static int judge(const struct objects_work *work, uint32_t candidates, const char *what)
 {
-    struct fp_refusal *refusal = work->refusal;
+    int err = fp_scan_judge(candidates);
 
-    if (candidates == 1)
-        return 0;
-    refusal->err = candidates == 0 ? FP_ENOENT : FP_EAMBIGUOUS;
-    snprintf(refusal->field, sizeof refusal->field, "objects of tables");
-    snprintf(refusal->why, sizeof refusal->why, "%s: %s", what,
-             candidates == 0 ? "no place leads to the objects that tables were given"
-                             : "more than one place fits");
-    return refusal->err;
+    return err == 0
+               ? 0
+               : fp_refuse(work->refusal, err, "objects of tables", "%s: %s", what,
+                           err == FP_ENOENT ? "no place leads to the objects that tables were given"
+                                            : "more than one place fits");
 }
 
 static uint32_t kind_of(const struct fp_ets_objects_fact *fact)

@@ -1,6 +1,5 @@
 /* ets_solve.c - where a table has what: by tables that were made for it. */
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,19 +46,19 @@ struct work {
 
 static int refuse(const struct work *work, int err, const char *what, const char *why)
 {
-    work->refusal->err = err;
-    snprintf(work->refusal->field, sizeof work->refusal->field, "tables");
-    snprintf(work->refusal->why, sizeof work->refusal->why, "%s: %s", what, why);
-    return err;
+    return fp_refuse(work->refusal, err, "tables", "%s: %s", what, why);
 }
 
 /* 0 where exactly one place fits. */
 static int judge(const struct work *work, uint32_t candidates, const char *what)
 {
-    return candidates == 1   ? 0
-           : candidates == 0 ? refuse(work, FP_ENOENT, what,
-                                      "no place in the structure of a table holds what Erlang says")
-                             : refuse(work, FP_EAMBIGUOUS, what, "more than one place fits");
+    int err = fp_scan_judge(candidates);
+
+    return err == 0 ? 0
+                    : refuse(work, err, what,
+                             err == FP_ENOENT
+                                 ? "no place in the structure of a table holds what Erlang says"
+                                 : "more than one place fits");
 }
 
 static uint64_t binary_word(const struct work *work, uint32_t fact, uint32_t at)

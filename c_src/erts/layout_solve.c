@@ -1,7 +1,6 @@
 /* Each field is the one offset at which the structures of all probes hold what Erlang says of them.
  * A field that is at no offset, at two, or elsewhere than the release's table says refuses the
  * native engine. flame_prof_calibration.erl makes the probes, and their facts differ. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,25 +37,12 @@ struct solver {
     int listed;
     /* What is being solved: a field's fact and width in bytes, or a table. */
     enum fp_fact fact;
-    uint32_t width, candidates;
+    uint32_t width;
     size_t member, member_size; /* of struct fp_probe, for fits_member() */
 };
 
 /* Can the field be at this offset, by what the probe's facts say? */
 typedef int fits_fn(const struct solver *s, const struct fp_probe *probe, uint32_t at);
-
-__attribute__((format(printf, 4, 5))) static int refuse(struct solver *s, int err,
-                                                        const char *field, const char *why, ...)
-{
-    va_list args;
-
-    s->refusal->err = err;
-    snprintf(s->refusal->field, sizeof s->refusal->field, "%s", field);
-    va_start(args, why);
-    vsnprintf(s->refusal->why, sizeof s->refusal->why, why, args);
-    va_end(args);
-    return err;
-}
 
 static uint64_t word_at(const struct fp_probe *probe, uint32_t offset, uint32_t width)
 {
@@ -89,8 +75,8 @@ static int select_fact(struct solver *s, enum fp_fact fact, enum fp_field field)
     s->fact = fact;
     if (distinct >= DISTINCT_MIN)
         return 0;
-    return refuse(s, FP_ELAYOUT, fp_field_name(field),
-                  "the probes did not give three different answers");
+    return fp_refuse(s->refusal, FP_ELAYOUT, fp_field_name(field),
+                     "the probes did not give three different answers");
 }
 
 /* ----------------------------------------------------- one field's place -- */
@@ -111,15 +97,15 @@ static int accept(struct solver *s, enum fp_field field, uint32_t found, uint32_
     uint16_t *expected = &s->layout->release.offset[field];
 
     if (candidates == 0)
-        return refuse(s, FP_ENOENT, fp_field_name(field),
-                      "no place in the process structure holds the answers");
+        return fp_refuse(s->refusal, FP_ENOENT, fp_field_name(field),
+                         "no place in the process structure holds the answers");
     if (candidates > 1)
-        return refuse(s, FP_EAMBIGUOUS, fp_field_name(field), "%u places hold the answers",
-                      candidates);
+        return fp_refuse(s->refusal, FP_EAMBIGUOUS, fp_field_name(field),
+                         "%u places hold the answers", candidates);
     if (s->listed && *expected != found)
-        return refuse(s, FP_ELAYOUT, fp_field_name(field),
-                      "found at offset %u, but the table for OTP %u says %u", found, s->input->otp,
-                      *expected);
+        return fp_refuse(s->refusal, FP_ELAYOUT, fp_field_name(field),
+                         "found at offset %u, but the table for OTP %u says %u", found,
+                         s->input->otp, *expected);
     *expected = (uint16_t)found;
     return 0;
 }
@@ -246,34 +232,6 @@ static int solve_distance(struct solver *s, const struct distance *d)
 
 #define TABLE_BYTES 32u /* of a table's head, as far as its check reads */
 
-/* Counts a candidate when a table's head is at `at`, which `bytes` are a copy of. */
-typedef void check_fn(struct solver *s, uint64_t at, const unsigned char *bytes);
-
-/* Checks every aligned address of the VM's writable data, by overlapping blocks. */
-static int scan_data(struct solver *s, check_fn *check)
-{
-    enum { BLOCK = 65536 };
-    unsigned char *block = malloc(BLOCK + TABLE_BYTES);
-
-    if (block == NULL)
-        return FP_ENOMEM;
-    for (uint32_t r = 0; r < s->input->data.count; r++) {
-        const struct fp_range *range = &s->input->data.range[r];
-
-        for (uint64_t at = range->start; at < range->end; at += BLOCK) {
-            uint64_t left = range->end - at;
-            size_t size = left < BLOCK + TABLE_BYTES ? (size_t)left : BLOCK + TABLE_BYTES;
-
-            if (fp_safe_read(s->memory, at, block, size) != 0)
-                continue;
-            for (size_t k = 0; k + TABLE_BYTES <= size && k < BLOCK; k += 8)
-                check(s, at + k, block + k);
-        }
-    }
-    free(block);
-    return 0;
-}
-
 /* A power of two. Of the largest, system_info(process_limit) is one less (erl_ptab.h
  * erts_ptab_max). */
 static uint32_t table_length(uint32_t limit)
@@ -287,33 +245,34 @@ static uint32_t table_length(uint32_t limit)
 
 /* ErtsPTab's read-only part: 0 table, 8 free ids, 16 u32 its length (erl_ptab.h). Every probe is in
  * its slot. */
-static void check_process_table(struct solver *s, uint64_t at, const unsigned char *bytes)
+static int fits_process_table(void *arg, uint64_t at, const unsigned char *bytes)
 {
+    struct solver *s = arg;
     struct fp_layout try = *s->layout;
     uint32_t limit;
 
     (void)at;
     memcpy(&limit, bytes + 16, 4);
     memcpy(&try.process_table, bytes, 8);
-    if (limit != s->layout->process_limit || try.process_table == 0 || (try.process_table & 7) != 0)
-        return;
+    if (limit != s->layout->process_limit || try.process_table == 0 ||
+        (try.process_table & 7) != 0 || try.process_table == s->layout->process_table)
+        return 0;
     for (size_t i = 0; i < s->input->probes; i++) {
         uint64_t address;
 
         if (fp_process_table_lookup(&try, s->memory, s->input->probe[i].id, &address) != 0 ||
             address != s->input->probe[i].address)
-            return;
+            return 0;
     }
-    if (s->layout->process_table != try.process_table) {
-        s->candidates++;
-        s->layout->process_table = try.process_table;
-    }
+    s->layout->process_table = try.process_table;
+    return 1;
 }
 
 /* IndexTable's end: int limit, int entries, segment table (index.h), at +4,
  * +8 and +16 of the 8-aligned {int size, int limit, int entries, pad, ptr}. */
-static void check_atom_table(struct solver *s, uint64_t at, const unsigned char *bytes)
+static int fits_atom_table(void *arg, uint64_t at, const unsigned char *bytes)
 {
+    struct solver *s = arg;
     struct fp_layout try = *s->layout;
     uint32_t limit, entries;
 
@@ -336,26 +295,25 @@ static void check_atom_table(struct solver *s, uint64_t at, const unsigned char 
                 break;
         }
         if (i == s->input->atoms && i > 0 && s->layout->atom_segments != try.atom_segments) {
-            s->candidates++;
             s->layout->atom_segments = try.atom_segments;
             s->layout->atom_entries = try.atom_entries;
+            return 1;
         }
     }
+    return 0;
 }
 
-static int solve_table(struct solver *s, const char *name, check_fn *check)
+static int solve_table(struct solver *s, const char *name,
+                       int (*fits)(void *, uint64_t, const unsigned char *))
 {
-    int err;
+    uint64_t found;
+    int err = fp_scan(s->memory, &s->input->data, TABLE_BYTES, fits, s, &found);
 
-    s->candidates = 0;
-    err = scan_data(s, check);
-    if (err != 0)
-        return refuse(s, err, name, "%s", fp_err_text(err));
-    if (s->candidates == 0)
-        return refuse(s, FP_ENOENT, name, "nothing in the VM's data is such a table");
-    if (s->candidates > 1)
-        return refuse(s, FP_EAMBIGUOUS, name, "more than one place in the VM's data fits");
-    return 0;
+    return err == 0 ? 0
+                    : fp_refuse(s->refusal, err, name, "%s",
+                                err == FP_ENOENT       ? "nothing in the VM's data is such a table"
+                                : err == FP_EAMBIGUOUS ? "more than one place in the VM's data fits"
+                                                       : fp_err_text(err));
 }
 
 /* ---------------------------------------------------------- the sequence -- */
@@ -369,7 +327,7 @@ static int read_probes(struct solver *s)
         probe->window_size = s->input->process_size;
         if (probe->window_size > FP_PROBE_WINDOW ||
             fp_safe_read(s->memory, probe->address, probe->window, probe->window_size) != 0)
-            return refuse(s, FP_EFAULT, "id", "a probe could not be read");
+            return fp_refuse(s->refusal, FP_EFAULT, "id", "a probe could not be read");
     }
     return 0;
 }
@@ -440,7 +398,8 @@ static int check_pids(struct solver *s)
 
         fp_pid_numbers(s->layout, probe->id, &number, &serial);
         if (number != probe->pid_number || serial != probe->pid_serial)
-            return refuse(s, FP_ELAYOUT, "pid", "a pid's number is not coded as expected");
+            return fp_refuse(s->refusal, FP_ELAYOUT, "pid",
+                             "a pid's number is not coded as expected");
     }
     return 0;
 }
@@ -466,7 +425,7 @@ static int check_lines(struct solver *s)
     }
     fp_code_index_destroy(code);
     if (err != 0)
-        return refuse(s, err, "line_table", "a known function's line was not found");
+        return fp_refuse(s->refusal, err, "line_table", "a known function's line was not found");
     return 0;
 }
 
@@ -478,9 +437,9 @@ static int choose_release(struct solver *s)
 
     s->listed = release != NULL;
     if (!s->listed && !s->input->allow_unlisted)
-        return refuse(s, FP_EUNSUPPORTED, "release",
-                      "OTP %u is not in the layout table; engine => native tries it",
-                      s->input->otp);
+        return fp_refuse(s->refusal, FP_EUNSUPPORTED, "release",
+                         "OTP %u is not in the layout table; engine => native tries it",
+                         s->input->otp);
     for (unsigned otp = s->input->otp; release == NULL && otp > 0; otp--)
         release = fp_release_find(otp);
     for (unsigned otp = s->input->otp; release == NULL; otp++)
@@ -493,17 +452,18 @@ static int choose_release(struct solver *s)
     if (s->input->port_limit > 0)
         s->layout->port_limit = table_length(s->input->port_limit);
     if (s->listed && release->process_size != s->input->process_size)
-        return refuse(s, FP_ELAYOUT, "process_size", "is %u, but the table for OTP %u says %u",
-                      s->input->process_size, s->input->otp, release->process_size);
+        return fp_refuse(s->refusal, FP_ELAYOUT, "process_size",
+                         "is %u, but the table for OTP %u says %u", s->input->process_size,
+                         s->input->otp, release->process_size);
     s->layout->release.process_size = (uint16_t)s->input->process_size;
     return 0;
 }
 
 static int solve_tables(struct solver *s)
 {
-    int err = solve_table(s, "process_table", check_process_table);
+    int err = solve_table(s, "process_table", fits_process_table);
 
-    return err != 0 ? err : solve_table(s, "atom_table", check_atom_table);
+    return err != 0 ? err : solve_table(s, "atom_table", fits_atom_table);
 }
 
 static int measure_snapshot(struct solver *s)

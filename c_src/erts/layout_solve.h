@@ -2,7 +2,7 @@
  * Erlang says in public what their structures hold. A dirty scheduler's work. */
 #pragma once
 
-#include "base/maps.h"
+#include "erts/data_scan.h"
 #include "erts/layout.h"
 
 #define FP_PROBES_MAX 16u
@@ -65,12 +65,6 @@ struct fp_solve_input {
     size_t atoms;
     struct fp_ranges code, data;
     int allow_unlisted; /* engine => native asked for an unlisted release */
-};
-
-struct fp_refusal {
-    int err;        /* FP_ELAYOUT, FP_EAMBIGUOUS, FP_ENOENT ... */
-    char field[32]; /* a field, "process_table", ... */
-    char why[160];  /* one sentence */
 };
 
 /* Finds the layout, or the field that does not agree. Reads the probes' windows itself. Takes some

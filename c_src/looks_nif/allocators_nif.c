@@ -92,7 +92,7 @@ static int get_super(ErlNifEnv *env, ERL_NIF_TERM term, struct allocator_parts *
 }
 
 static int solve_parts(struct fp_allocators *allocators, const struct fp_memory *memory,
-                       const struct fp_ranges *data, const struct allocator_parts *parts,
+                       const struct fp_ranges *data, struct allocator_parts *parts,
                        struct fp_refusal *refusal)
 {
     int err = 0;
@@ -114,7 +114,7 @@ static ERL_NIF_TERM refusal_term(ErlNifEnv *env, const struct fp_refusal *refusa
 }
 
 static int find_and_solve(struct fp_vm *vm, const struct fp_allocator_fact *fact, size_t facts,
-                          const struct allocator_parts *parts, struct fp_refusal *refusal)
+                          struct allocator_parts *parts, struct fp_refusal *refusal)
 {
     struct fp_allocators *allocators = NULL;
     struct fp_ranges data;
