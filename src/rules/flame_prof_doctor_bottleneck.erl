@@ -25,11 +25,18 @@ thresholds() ->
     [
         {waiting, 8, <<"processes that wait for one at the same time">>},
         {critical_waiting, 100, <<"processes that wait: critical">>},
-        {ready, 0.5, <<"of the time: a process that is as often ready lacks a CPU">>}
+        {ready, 0.5, <<"of the time: a process that is as often ready lacks a CPU">>},
+        {otp_waiting, 5, <<"processes that wait for a server of OTP, in the mean">>},
+        {otp_busy, 0.8, <<"of its time that this server does not wait">>}
     ].
 
 find(Evidence, Limits) ->
-    flame_prof_doctor_lasting:in_each(fun(When, Of) -> found(When, Of, Limits) end, Evidence).
+    Found = flame_prof_doctor_lasting:in_each(fun(When, Of) -> found(When, Of, Limits) end,
+        Evidence),
+    Pids = [Pid || #{processes := [#{pid := Pid} | _]} <- Found],
+    Found ++ [flame_prof_doctor_otp_servers:told(kind(), Busy, Evidence)
+        || #{process := #{pid := Pid}} = Busy <- flame_prof_doctor_otp_servers:busy(Evidence,
+            Limits), not lists:member(Pid, Pids)].
 
 found(When, #{waits := #{roots := Roots} = Look} = Evidence, #{waiting := Least} = Limits) ->
     [
@@ -68,7 +75,11 @@ told(When, #{process := Pid, direct := Direct, path := Path}, Evidence, Limits) 
         sentences => [S || S <- [
             longest(When, LongestMs),
             flame_prof_doctor_does:work(When, Function, Share, Path, Look),
-            case When of now -> queue(Sampled); past -> "It was over before the last look." end,
+            case {When, flame_prof_doctor_otp_servers:remedy(Process)} of
+                {past, _} -> "It was over before the last look.";
+                {now, ""} -> queue(Sampled);
+                {now, Remedy} -> Remedy
+            end,
             ["Seen in ", flame_prof_doctor_lasting:looks(When, Looks), samples(Sampled), " in ",
                 seconds(Us), "."]
         ], S =/= ""],

@@ -51,6 +51,10 @@ rows() ->
             [{0, note}, {2, note}, {3, warning}]},
         {"all the time", stalled_nodes, fun({First, Last}) -> pending(First, Last, 9) end,
             [{{[there], []}, none}, {{[], [there]}, none}, {{[here], [there]}, none}]},
+        {"in the mean", bottleneck, fun(N) -> timers(N, 800, <<"timer_server">>) end, from(500)},
+        {"at work", bottleneck, fun(N) -> timers(500, N, <<"timer_server">>) end, from(800)},
+        {"of OTP", bottleneck, fun(Name) -> timers(900, 900, Name) end,
+            [{<<"code_server">>, warning}, {<<"job_queue">>, none}]},
         {"met", programs_started, fun(N) -> programs(N, 3 * ?S) end, from(10)},
         {"cpus", programs_started, fun(Us) -> programs(10, Us) end,
             [{499999, none}, {500000, note}, {2499999, note}, {2500000, warning}]}].
@@ -133,6 +137,16 @@ pending(First, Last, N) ->
     evidence(#{system => {#{pending => First}, #{pending => Last}}, waits => #{looks => 11,
         processes => #{}, edges => [(edge(10 + I, 1, 9))#{to := {db, there}} || I <- seq(N)]}}).
 
+%% Ten that wait for it for so many of 1,000 samples, at a time when a look meets none.
+timers(N, Busy, Name) ->
+    #{samples := #{processes := Clients} = Samples} = Evidence = sampled(10,
+        [<<"gen:do_call/4">>, <<"shop:remind/1">>], N, #{}),
+    [First | _] = Waiting = [P#{waits_for => [{pid(1), N}], last_us => 10 * ?S} || P <- Clients],
+    Server = First#{pid := pid(1), name := Name, waits_for := [], waiting := 1000 - Busy,
+        running := Busy, queue_range := {0, 0, 9, 1}},
+    Evidence#{samples := Samples#{processes := [Server | Waiting]},
+        waits => #{roots => [], edges => [], processes => #{}, looks => 11}}.
+
 programs(Met, Us) ->
     evidence(#{os => {#{at_us => 0, programs_us => 7}, #{at_us => 10 * ?S, programs_us => 7 + Us,
         programs_met => Met, programs => #{<<"sh">> => 3, <<"df">> => 9}}}}).
@@ -202,3 +216,8 @@ who_starts_programs_test() ->
         [<<"caller (<0.11.0>) starts programs all the time">>, <<"at least 12 programs were "
             "started: df, sh">>, <<"They took 0.90 CPUs">>, <<"for 20 % of its time, in shop:check/0">>])),
     ?assertEqual(none, told(programs_started, Evidence(199), [], [<<"the node starts">>])).
+
+a_server_of_otp_that_many_wait_for_has_its_remedy_test() ->
+    ?assertEqual(<<"shop:remind/1">>, told(bottleneck, timers(900, 950, <<"timer_server">>),
+        [<<"timer_server">>], [<<"keeps 9 processes waiting in the mean">>, <<"ready for 95 % of the ">>,
+            <<"erlang:send_after/3">>, <<"10 processes wait for it again and again">>])).
