@@ -599,10 +599,9 @@ trace(Patterns, Options) ->
 -spec memory() -> ok | {error, reason()}.
 memory() -> flame_prof_shell:print(flame_prof_memory, []).
 
-%% @doc Where the memory of the node is: what its resident memory consists of, what each allocator
-%% has and uses, fragmentation. It is printed; {@link look/2} has terms. Costs some milliseconds,
-%% more for each gigabyte. No scheduler is asked, but by the first look. {@link flame_prof_memory}
-%% has the options.
+%% @doc The parts of the node's resident memory, and the size, use and fragmentation of each
+%% allocator. It is printed; {@link look/2} has terms. Costs some milliseconds, more for each
+%% gigabyte. Only the first look asks the schedulers. {@link flame_prof_memory} has the options.
 -spec memory(
     node() | flame_prof_memory:options() | [{atom(), term()}]
 ) -> ok | {error, reason()}.

@@ -226,7 +226,7 @@ remove_left(Until) ->
     case sweep(Modules, Folders) of
         ok -> ok;
         {error, {left, [Folder | _]}} -> {error, [Folder, " cannot be removed"]};
-        {error, Why} -> {error, ["the library stays mapped, as ", Why]}
+        {error, Why} -> {error, ["the library stays in memory: ", Why]}
     end.
 
 %% Anybody may make a folder of that name, and a link in its place.
@@ -335,7 +335,7 @@ start_session_now(Options, How, Supervisor) ->
     case is_lent(Supervisor) of
         true -> flame_prof_sup:start_session(Options, How);
         false ->
-            Why = <<"the application flame_prof was started meanwhile">>,
+            Why = <<"the application flame_prof was started at the same time">>,
             {error, {attach, #{node => node(), reason => Why, cause => refused}}}
     end.
 

@@ -150,8 +150,7 @@ writer({module, _}, Config) ->
     end;
 writer({error, _}, #{node := Node}) ->
     Path = library_path(flame_prof_nif),
-    Why = io_lib:format("it cannot be loaded here, and it is to write the files of ~ts, which does "
-        "without it", [Node]),
+    Why = io_lib:format("it cannot be loaded here, where it must write the files of ~ts", [Node]),
     {error, flame_prof_error:file(Path, Why)}.
 
 %% In one request. Others may attach at the same moment, with a module of the same
@@ -273,8 +272,8 @@ release(Node, Release) ->
         N ->
             N >= list_to_integer(Own) orelse
                 refuse(incompatible, Node,
-                    "it runs OTP ~b, and this flame_prof was built with ~ts, whose modules an older "
-                    "one may not load; use one that was built with OTP ~b or older (25 at least)",
+                    "it runs OTP ~b, and this flame_prof was built with ~ts; use one that was "
+                    "built with OTP ~b or older (25 at least)",
                     [N, Own, N]),
             ok
     catch
@@ -356,16 +355,17 @@ given_back(#{node := Node, agent := Agent, heartbeat := Heartbeat}) ->
     end.
 
 closed(Node, {ok, {error, <<Why/binary>>}}) ->
-    refuse(refused, Node, "the library stays mapped, and the handler of its signal, as ~ts",
+    refuse(refused, Node, "the library and its signal handler stay in memory: ~ts",
         [Why]);
 closed(Node, {ok, {error, {left, Folders}}}) ->
-    refuse(refused, Node, "this is still there, as to remove it failed or took too long: ~ts",
+    refuse(refused, Node, "the removal failed or took too long; still there: ~ts",
         [lists:join(", ", Folders)]);
 closed(_Node, _) ->
     ok.
 
 gone(Node, 0) ->
-    refuse(refused, Node, "it still has modules of flame_prof; they go within a minute", []);
+    refuse(refused, Node, "it still has modules of flame_prof; they are removed within a minute",
+        []);
 gone(Node, Attempts) ->
     case each(Node, [{fun erlang:whereis/1, [?AGENT]}, {fun erlang:whereis/1, [flame_prof_cleanup]},
         {fun erlang:module_loaded/1, [?AGENT]}, {fun erlang:check_old_code/1, [?AGENT]}],

@@ -74,7 +74,7 @@ cookie(_) ->
 cookie_of(File, {ok, Text}) ->
     case string:lexemes(Text, " \t\r\n") of
         [Cookie | _] when byte_size(Cookie) < 256 -> binary_to_atom(Cookie);
-        _ -> throw({error, flame_prof_error:file(File, <<"no cookie is in it">>)})
+        _ -> throw({error, flame_prof_error:file(File, <<"it contains no cookie">>)})
     end;
 cookie_of(File, {error, Reason}) ->
     throw({error, flame_prof_error:file(File, ["the cookie cannot be read: ",
@@ -219,7 +219,7 @@ is_registered(epmd, Name) ->
                 ]),
             ok;
         {error, address} ->
-            unreachable(Name, "no epmd answers on ~ts~ts; a node without epmd is found by --port",
+            unreachable(Name, "no epmd answers on ~ts~ts; for a node without epmd give --port",
                 [Host, unknown(Host)]);
         {error, Reason} ->
             unreachable(Name, "the host ~ts cannot be found: ~ts",
@@ -253,16 +253,16 @@ not_connected(Name, _Domain, _, {error, Host, Port, Reason}) ->
     unreachable(Name, "no connection to port ~b of ~ts: ~ts",
         [Port, Host, inet:format_error(Reason)]);
 not_connected(Name, _Domain, late, ok) ->
-    unreachable(Name, "it takes connections, but did not answer in ~b s: it is stopped, or so busy "
-        "that it cannot, or it has no file descriptor or process left for the connection",
+    unreachable(Name, "it accepts connections, but did not answer in ~b s: it is stopped or "
+        "overloaded, or has no free file descriptor or process",
         [round(?HANDSHAKES * setup_ms() / 900)]);
 not_connected(Name, Domain, refused, ok) ->
-    unreachable(Name, "it refused the connection: its cookie is another one (--cookie, "
-        "--cookie-file), ~ts, it wants TLS (--tls), or it has no process free (erl +P)",
+    unreachable(Name, "it refused the connection: it has another cookie (--cookie, "
+        "--cookie-file), ~ts, needs TLS (--tls), or has no free process (erl +P)",
         [other_name(Domain)]).
 
-other_name(shortnames) -> "it has a long name, which is to be given in full";
-other_name(longnames) -> "it calls itself by another name".
+other_name(shortnames) -> "has a long name, which must be given in full";
+other_name(longnames) -> "has another name".
 
 -spec bad(atom(), string(), binary()) -> no_return().
 bad(Argument, Value, Accepted) ->
@@ -417,7 +417,8 @@ answer(Node, {Module, Function, Arity}, {error, {exception, undef,
     [{Module, Function, _, _} | _]}}) ->
     refused(Node, has_none(Module, Function, Arity));
 answer(Node, {Module, Function, Arity}, {error, {exception, system_limit, _}}) ->
-    refused(Node, text("~ts:~ts/~b failed there: the node is at a limit of its VM (processes, ports, "
+    refused(Node, text("~ts:~ts/~b failed there: the node is at a limit of its VM (processes, "
+        "ports, "
         "atoms or tables)", [Module, Function, Arity]));
 %% Without the reason, which may be any term of that node.
 answer(Node, {Module, Function, Arity}, {_, Error}) ->
@@ -430,7 +431,7 @@ refused(Node, Why) ->
 has_none(flame_prof, F, A) when F =:= start, A =:= 1; F =:= stop; F =:= info; F =:= flush ->
     <<"no flame_prof is on its code path; `flame_prof attach' brings its own">>;
 has_none(flame_prof_agent, start, 1) ->
-    <<"the first module of what is lent was not loaded there: few of its processes are free, or "
-        "another flame_prof attaches at this moment">>;
+    <<"the first module was not loaded there: it has few free processes, or another flame_prof "
+        "attaches at this moment">>;
 has_none(Module, F, A) ->
     text("it has no ~ts:~ts/~b: it has no flame_prof, or another version", [Module, F, A]).

@@ -186,7 +186,7 @@ handle_info({flame_prof_over, _Engine, Items}, State) ->
 handle_info({'DOWN', _, process, Sampler, Reason}, #writer{sampler = Sampler} = State) ->
     {noreply, gone(Reason, State)};
 handle_info(halt_now, #writer{config = #{node := Node}} = State) ->
-    {noreply, finish(failed(io_lib:format("~ts did not say that its engine has ended", [Node]),
+    {noreply, finish(failed(io_lib:format("~ts did not confirm the end of its engine", [Node]),
         State))};
 handle_info({flame_prof_nif, Ref, {file, failed, Text}}, #writer{ref = Ref} = State) ->
     {noreply, State#writer{trouble = Text}};
@@ -240,7 +240,7 @@ push(_Items, State) ->
     State.
 
 nonsense(#writer{config = #{node := Node}} = State) ->
-    ending(failed(io_lib:format("what ~ts sent are no samples", [Node]), State)).
+    ending(failed(io_lib:format("~ts sent no valid samples", [Node]), State)).
 
 %% The end.
 

@@ -84,7 +84,7 @@ without(_Options, Output) -> {writer, Output}.
 report_lack(Node, Agent, Consequence) ->
     case flame_prof_attach:lacks(Agent) of
         {true, Why} ->
-            flame_prof_cli_out:say(io_lib:format("~ts does without the library (~ts)~ts",
+            flame_prof_cli_out:say(io_lib:format("~ts runs without the library (~ts)~ts",
                 [Node, Why, Consequence]));
         false ->
             ok
@@ -214,7 +214,7 @@ is_of_allocations(File) ->
     end.
 
 lost(Text, #target{node = Node} = Target) ->
-    ok = flame_prof_cli_out:say(io_lib:format("~ts: ~ts; what came until then is kept",
+    ok = flame_prof_cli_out:say(io_lib:format("~ts: ~ts; the samples until then are kept",
         [Node, Text])),
     Target#target{state = {lost, Text}}.
 

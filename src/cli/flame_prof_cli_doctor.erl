@@ -119,7 +119,7 @@ with_reason(none, Collected) ->
 with_reason(Agent, {ok, {#{unseen := #{samples := _} = Unseen} = Evidence, Files}} = Collected) ->
     case not flame_prof_attach:has_writer(Agent) andalso flame_prof_attach:lacks(Agent) of
         {true, Why} ->
-            Because = <<"it does without the library: ", Why/binary>>,
+            Because = <<"it runs without the library: ", Why/binary>>,
             {ok, {Evidence#{unseen := Unseen#{samples := Because}}, Files}};
         false ->
             Collected
@@ -139,7 +139,7 @@ left(Node, Agent, Ms) ->
             ok
     after Left ->
         flame_prof_cli_out:say(io_lib:format(
-            "~ts is busy, and has not yet given back all that it was lent; it goes on", [Node]))
+            "~ts is busy; the removal of flame_prof from it goes on", [Node]))
     end.
 
 %% Of the time that the command may take.
@@ -206,9 +206,9 @@ told(#{findings := Findings} = Diagnosis, Node, Parsed) ->
     end,
     case {Findings, flame_prof_doctor_text:why_not_judged(Diagnosis)} of
         {[], none} -> ok;
-        {[], too_short} -> {error, "much is not judged, as that needs six seconds or more"};
+        {[], too_short} -> {error, "many kinds are not judged: they need six seconds or more"};
         {[], not_sampled} ->
-            {error, ["most is not judged, as nothing was sampled: ", why(Diagnosis)]};
+            {error, ["most kinds are not judged, because nothing was sampled: ", why(Diagnosis)]};
         _ -> found
     end.
 
@@ -217,7 +217,7 @@ why(#{unseen := Unseen}) ->
 
 %% The page has the findings of this look, and not what its samples alone would tell.
 reported(_Write, [], Diagnosis, _Told, #{report := Out}) ->
-    {error, [Out, ": not written, as a page shows samples: ", why(Diagnosis)]};
+    {error, [Out, ": not written, because a page shows samples: ", why(Diagnosis)]};
 reported(Write, Files, Diagnosis, Told, #{report := Out}) ->
     done(Write(Files, Out, #{diagnosis => Diagnosis}), Told);
 reported(_Write, _Files, _Diagnosis, Told, _Parsed) ->

@@ -399,14 +399,14 @@ unknown(#{moved := Moved, late := Late, undecoded := Undecoded} = Read) ->
         {Late, " processes: the time_limit was over"},
         {Undecoded, " messages of other nodes, which are not decoded yet"},
         {Buffers, " processes, in part: messages in the buffers of their senders"},
-        {TablesMoved, " tables, in part: they were written meanwhile"},
-        {Changed, " objects of tables, or ways to some: they changed while they were read"},
+        {TablesMoved, " tables, in part: they were written during the look"},
+        {Changed, " objects of tables, or paths to them: they changed while they were read"},
         {TablesLate, " tables, wholly or in part: the time_limit was over"},
         {LeftOut, " tables, or lists of them: they changed while they were read, or max_memory"
             " has no room for any"}
     ],
     [iolist_to_binary([integer_to_list(N), Why]) || {N, Why} <- Told, N > 0] ++
-        [<<"what the VM has for binaries: binary_alloc was not found">>
+        [<<"the size of binary_alloc: it was not found">>
          || not is_map_key(memory, Read)] ++
         [<<"tables: ", Why/binary>> || #{layout := {error, Why}} <- [Read]].
 

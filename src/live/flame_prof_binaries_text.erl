@@ -32,10 +32,10 @@ memory(#{memory := Memory, found := Found, no_holder := None} = Look) ->
     [
         "the VM has ", bytes(Memory), " for binaries: ",
         string:trim(percent(100 * min(Memory, Found) / max(1, Memory))), " found\n",
-        [[bytes(None), " without a holder: not referred to, or from what is not read: ",
+        [[bytes(None), " without a holder: unreferenced, or held by what is not read: ",
             lists:join(", ", In), "\n"] || None > 0],
         [[grouped(Elsewhere), " of those found, ", bytes(ElsewhereBytes),
-            ", are referred to from there, too\n"] || Elsewhere > 0]
+            ", are held there, too\n"] || Elsewhere > 0]
     ];
 memory(_) ->
     "".
@@ -83,9 +83,9 @@ who(Pid, Look) -> flame_prof_mailbox_text:who(Pid, Look).
 
 pins(Holders, Look) ->
     Lines = [pin(Pin, Pid, Look) || #{process := Pid, pins := Pins} <- Holders, Pin <- Pins] ++
-        [["          ? of ", who(Pid, Look), ", which did not stand still\n"]
+        [["          ? of ", who(Pid, Look), ", which ran during the look\n"]
          || #{process := Pid, pinned := unknown} <- Holders],
-    [["\nPinned and not shown (binary:copy/1 of the part lets go of the rest)\n" | Lines]
+    [["\nKept by small parts (binary:copy/1 of the part frees the rest)\n" | Lines]
      || Lines =/= []].
 
 pin(#{path := Path, binaries := N, bytes := Bytes, shown_bytes := Shown}, Pid, Look) ->

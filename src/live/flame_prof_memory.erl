@@ -136,17 +136,17 @@ about() ->
         name => memory,
         group => memory,
         asks => "the memory of the node: RSS, allocators",
-        sentence => "Where the memory of the node is: what its resident memory consists of, what "
-            "each allocator has and uses, fragmentation.",
-        cost => "Costs some milliseconds, more for each gigabyte. No scheduler is asked, but by "
-            "the first look.",
+        sentence => "The parts of the node's resident memory, and the size, use and "
+            "fragmentation of each allocator.",
+        cost => "Costs some milliseconds, more for each gigabyte. Only the first look asks the "
+            "schedulers.",
         shows => "No terms.",
         argument => {node, optional, "node()", "NODE"},
         runs => there,
         library => useful,
         assistant => #{
             title => "Memory of the node",
-            tells => ["Not by process: top by memory shows the largest, xray what one holds."]
+            tells => ["For processes use top by memory, then xray."]
         },
         examples => ["memory shop@myhost", "memory shop@myhost --json"]
     }.
@@ -196,13 +196,13 @@ explain(#{process := #{rss := _}} = Look) ->
             Missing = max(0, Counted - Walked),
             Look#{explained => Kinds, unknown => walked(Missing)};
         #{} = Kinds ->
-            Why = <<"which part of malloc and other is carriers: their lists were not found">>,
+            Why = <<"carriers in malloc and other: their lists were not found">>,
             Look#{explained => Kinds, unknown => [Why]};
         {error, Error} ->
-            Look#{unknown => [<<"what the RSS is: ", (error_text(Error))/binary>>]}
+            Look#{unknown => [<<"parts of the RSS: ", (error_text(Error))/binary>>]}
     end;
 explain(Look) ->
-    Look#{unknown => [<<"what the RSS is: /proc/self/status cannot be read">>]}.
+    Look#{unknown => [<<"parts of the RSS: /proc/self/status cannot be read">>]}.
 
 error_text({_, Why}) -> Why;
 error_text(Error) -> atom_to_binary(Error).
@@ -210,8 +210,8 @@ error_text(Error) -> atom_to_binary(Error).
 walked(0) ->
     [];
 walked(Missing) ->
-    [<<"where ", (iolist_to_binary(flame_prof_text:bytes(Missing)))/binary,
-        " bytes of carriers are: their allocators were at work; they are in malloc and other">>].
+    [<<(iolist_to_binary(flame_prof_text:bytes(Missing)))/binary,
+        " bytes of carriers, which changed during the look: malloc and other include them">>].
 
 portable(Why) ->
     #{
@@ -219,8 +219,8 @@ portable(Why) ->
         process => process(),
         vm => vm(),
         unknown => [
-            <<"carriers, fragmentation, what the RSS is: needs the native engine (", Why/binary,
-                ")">>
+            <<"carriers, fragmentation, parts of the RSS: they need the native engine (",
+                Why/binary, ")">>
         ]
     }.
 

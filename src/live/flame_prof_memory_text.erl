@@ -8,9 +8,9 @@
 %% In this order; a kind of no bytes has no line.
 -define(KINDS, [
     {carriers, "carriers: memory of the VM's allocators"},
-    {cached, "carriers that were given back, kept by the VM for the next ones"},
-    {malloc, "malloc: C code, and what the allocators do not manage"},
-    {code, "code made by the JIT"},
+    {cached, "free carriers that the VM keeps"},
+    {malloc, "malloc: C code, and memory outside of the allocators"},
+    {code, "machine code of the JIT"},
     {executable, "the VM's executable"},
     {files, "libraries and other mapped files"},
     {stacks, "stacks of threads"},
@@ -33,8 +33,8 @@ format(#{process := Process, unknown := Unknown} = Memory) ->
     ].
 
 next() ->
-    "\nWho has it: eheap_alloc, top --by memory and xray; binary_alloc, binaries; ets_alloc, tables;\n"
-    "unused, a burst that has passed.\n".
+    "\nMore: top --by memory and xray for eheap_alloc, binaries for binary_alloc, tables for\n"
+    "ets_alloc. Unused memory often comes from a burst that has passed.\n".
 
 rss(#{rss := Rss} = Process, Memory) ->
     [

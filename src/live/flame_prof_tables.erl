@@ -437,7 +437,7 @@ uncounted(Engine, Figures) ->
     end.
 
 why_uncounted(native) -> <<"another process takes a snapshot of their counters">>;
-why_uncounted(portable) -> <<"to ask for decentralized counters would exchange them">>.
+why_uncounted(portable) -> <<"a read of decentralized counters would exchange them">>.
 
 %% @doc As text.
 -spec format(tables()) -> unicode:chardata().

@@ -83,7 +83,7 @@ find() ->
             ok -> solve(Made, Other);
             known -> ok;
             {error, {Error, Why}} -> {error, {Error, Why}};
-            {error, Error} -> {error, {Error, <<"where a scheduler has its tables is not known">>}}
+            {error, Error} -> {error, {Error, <<"the tables of a scheduler were not found">>}}
         end
     catch
         %% Its name is taken: another process does the same.

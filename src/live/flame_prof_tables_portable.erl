@@ -33,7 +33,7 @@ read(Why) ->
     erlang:demonitor(Monitor, [flush]),
     ok = flush(Alias),
     {ok, Figures, missing(All, length(Figures)) ++
-        [<<"what is not asked: needs the native engine (", Why/binary, ")">>]}.
+        [<<"the rest: needs the native engine (", Why/binary, ")">>]}.
 
 ask(Alias) ->
     Tables = ets:all(),

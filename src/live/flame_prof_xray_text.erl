@@ -43,7 +43,7 @@ parts(#{memory := Memory, reached := Reached, garbage := Garbage, free := Free} 
         {maps:get(by_messages, Xray), "by its mailbox"}
     ],
     Own = [
-        {Garbage, "garbage, which the next collection lets go"},
+        {Garbage, "garbage, which the next collection frees"},
         {Free, "free, in the blocks of its heap"},
         {Stack, "stack"},
         {Dictionary, "the table of its dictionary"},
@@ -188,7 +188,7 @@ pins(#{paths := Paths} = Xray) ->
     ],
     Largest = lists:sublist(lists:reverse(lists:keysort(1, Pinning)), ?PINS),
     [
-        ["\nParts of larger binaries (binary:copy/1 lets go of the rest)\n"
+        ["\nParts of larger binaries (binary:copy/1 frees the rest)\n"
             | [pin(Path, Paths) || {_, Path} <- Largest]]
      || Largest =/= []
     ].

@@ -176,8 +176,9 @@ formatted(Format, Arguments) -> iolist_to_binary(io_lib:format(Format, Arguments
 %% @doc As text of at most so many columns.
 -spec format(found(), pos_integer()) -> unicode:chardata().
 format(#{words := 0}, Columns) ->
-    lines(["No sample says that its process waits in a call.",
-        "No sampled process was in one, or the session had messages => false or the portable engine."],
+    lines(["No sample shows a process that waits in a call.",
+        "No sampled process waited in a call, or the session had messages => false or the "
+        "portable engine."],
         Columns);
 format(#{count := 0, tick_ms := Tick}, Columns) ->
     lines([io_lib:format("No call was seen at enough ticks; a tick is ~.1f ms.", [Tick])], Columns);
@@ -209,7 +210,7 @@ name(#{name := Name}) -> Name.
 request_text(<<>>) -> "(unknown request)";
 request_text(Request) -> Request.
 
-work(#{callee_stack := [], served_ticks := 0}) -> "the callee was not sampled meanwhile";
+work(#{callee_stack := [], served_ticks := 0}) -> "the callee was not sampled during the call";
 work(#{served_ticks := 0, ticks := Ticks}) ->
     ["not in work at any of ", grouped(Ticks), " ticks: in the mailbox, or put aside; the callee was in:"];
 work(#{served_ticks := Served, ticks := Ticks}) ->
@@ -236,7 +237,7 @@ rows() -> rows(all).
 rows(Top) ->
     [
         #{key => ticks, type => {whole, count, 1, 1000000}, default => 3,
-            doc => "calls that were seen at so many ticks at least"},
+            doc => "least number of ticks at which a call was seen"},
         #{key => top, default => Top,
             type => {either, [{all, all}], {whole, count, 1, ?COUNT_MOST}},
             doc => "calls to list"}

@@ -72,7 +72,7 @@ left_out(#{bad := Bad}) when Bad > 0 ->
 left_out(#{whole := true}) ->
     "";
 left_out(#{whole := false}) ->
-    ", damaged or cut off (`flame_prof check' tells where)".
+    ", damaged or cut off (`flame_prof check' shows where)".
 
 shown_samples(#{chains := true, samples := Count, all_samples := All}, _Idle) ->
     [

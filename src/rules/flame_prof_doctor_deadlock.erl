@@ -73,8 +73,8 @@ ended(Some, #{span_us := Us, waits := #{looks := Looks}} = Evidence) ->
             others(Others, " more process waited for them.", " more processes waited for them."),
             case [short(process(Pid, Then)) || Pid <- Exited] of
                 [] -> "It ended and none of them exited: a time-out of a call was over.";
-                Names -> ["It ended when ", lists:join(" and ", Names), " exited: a call whose "
-                    "time is over exits its caller."]
+                Names -> ["It ended when ", lists:join(" and ", Names), " exited: a call that "
+                    "times out exits its caller."]
             end
         ],
         numbers => #{waiting => Others, since_ms => Ms, times => length(Some),

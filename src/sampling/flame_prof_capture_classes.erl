@@ -154,7 +154,7 @@ log(Off) when map_size(Off) =:= 0 ->
     ok;
 log(Off) ->
     ?LOG_NOTICE(
-        "flame_prof does without captures of ~ts",
+        "flame_prof makes no captures of ~ts",
         [lists:join(", ", [[atom_to_binary(Class), ": ", Why] || {Class, Why} <-
             maps:to_list(Off)])],
         #{application => flame_prof, domain => [flame_prof]}

@@ -77,13 +77,13 @@ state({off, Why}, _Counters) ->
     {off, Why};
 state({on, _}, #{lost_signal := Signal}) when Signal > 0 ->
     Text =
-        "another handler was installed for signal ~b, which interrupts the schedulers; "
-        "the next session takes a free one",
+        "another program installed a handler for signal ~b, which interrupts the schedulers; the "
+        "next session uses a free signal",
     {lost, text(Text, [Signal])};
 state({on, _}, #{lost_schedulers := Schedulers}) when Schedulers > 0 ->
     Text =
-        "~b of the schedulers did not handle their signal within a second of CPU time, "
-        "as under a debugger; the next session sends another",
+        "~b of the schedulers did not handle their signal within a second of CPU time, as under "
+        "a debugger; the next session uses another signal",
     {lost, text(Text, [Schedulers])};
 state({on, _}, #{refused_in_a_row := Refused}) when Refused >= ?REFUSED_IN_A_ROW ->
     Text =
@@ -99,7 +99,7 @@ log_loss(Use, Before, Counters) ->
     case {state(Use, Before), state(Use, Counters)} of
         {on, {lost, Why}} ->
             ?LOG_WARNING(
-                "flame_prof has lost the stacks of running processes: ~ts",
+                "flame_prof can no longer capture the stacks of running processes: ~ts",
                 [Why],
                 #{application => flame_prof}
             );

@@ -102,7 +102,7 @@ schedulers(native, _Options) ->
             {on, Known};
         {error, Why} ->
             ?LOG_NOTICE(
-                "flame_prof does without the stacks of running processes: ~ts", [Why],
+                "flame_prof does not capture the stacks of running processes: ~ts", [Why],
                 #{application => flame_prof, domain => [flame_prof]}
             ),
             {off, Why}
@@ -122,7 +122,7 @@ usable(_Engine, _Options, _Schedulers) ->
 %% @doc Why the portable engine has none.
 -spec without_allocations() -> binary().
 without_allocations() ->
-    <<"allocations need the native engine: only the memory shows what a process has allocated">>.
+    <<"allocations need the native engine">>.
 
 %% @doc Its process has not started.
 -spec portable_error(term()) -> flame_prof:reason().
@@ -131,7 +131,7 @@ portable_error(Reason) ->
     {engine, #{engine => portable, reason => Why}}.
 
 unasked(Why) ->
-    Text = <<"the schedulers cannot be asked what they run: ", Why/binary>>,
+    Text = <<"the schedulers cannot be sampled: ", Why/binary>>,
     {engine, #{engine => native, reason => Text, cause => schedulers}}.
 
 choose_loaded(portable) ->

@@ -36,8 +36,8 @@ too_small(Missing, Engine, #{memory_budget := Budget} = Options) ->
 fits(Bytes, Available) when Bytes =< Available ->
     ok;
 fits(Bytes, Available) ->
-    Text = "the session needs ~.1f MiB at its start and the cgroup's memory limit leaves ~.1f MiB; "
-        "accepted is a higher limit, a smaller memory_budget or select",
+    Text = "the session needs ~.1f MiB at its start and the cgroup's memory limit leaves ~.1f "
+        "MiB; raise the limit, or lower memory_budget or select",
     {error, {memory, #{reason => text(Text, [Bytes / ?MIB, Available / ?MIB])}}}.
 
 %% @doc Bytes that depend on the node: the table of processes seen by the selection,

@@ -15,16 +15,16 @@ all() ->
 of_process(Process) ->
     Plain = [
         {rss, "rss_bytes", "Resident memory of the OS process."},
-        {anonymous, "rss_anonymous_bytes", "Its part that is of no file."},
-        {files, "rss_files_bytes", "Its part that is of files."},
-        {limit, "memory_limit_bytes", "Memory that the control group allows."}
+        {anonymous, "rss_anonymous_bytes", "Anonymous resident memory."},
+        {files, "rss_files_bytes", "Resident memory of mapped files."},
+        {limit, "memory_limit_bytes", "Memory limit of the control group."}
     ],
     Faults = [{[{kind, Kind}], N} || {Key, Kind} <- [{minor_faults, minor}, {major_faults, major}],
         #{Key := N} <- [Process]],
     [
         [gauge(Name, Help, [{[], Bytes}])
          || {Key, Name, Help} <- Plain, #{Key := Bytes} <- [Process]],
-        counter("page_faults_total", "Page faults; a major one waited for a disk.", Faults)
+        counter("page_faults_total", "Page faults; major ones read from a disk.", Faults)
     ].
 
 of_sums(#{allocators := Allocators, taken := Taken, given_back := GivenBack} = Sums) ->
@@ -40,10 +40,10 @@ of_sums(#{allocators := Allocators, taken := Taken, given_back := GivenBack} = S
             of_each(5, Allocators)),
         gauge("allocator_largest_free_bytes", "The largest free block, if its strategy keeps it.",
             of_each(6, Allocators)),
-        gauge("allocator_mseg_bytes", "Carriers that are mappings of the VM's own.",
+        gauge("allocator_mseg_bytes", "Carriers that the VM mapped.",
             of_each(7, Allocators)),
-        gauge("allocator_sys_bytes", "Carriers that are malloc's.", of_each(8, Allocators)),
-        gauge("allocator_single_block_blocks_bytes", "Memory in use of carriers with one block.",
+        gauge("allocator_sys_bytes", "Carriers from malloc.", of_each(8, Allocators)),
+        gauge("allocator_single_block_blocks_bytes", "Memory in use in carriers with one block.",
             of_each(9, Allocators)),
         counter("carriers_total", "Calls that took a carrier from the system or gave it back.",
             [{[{call, taken}], Taken}, {[{call, given_back}], GivenBack}]),

@@ -81,21 +81,21 @@ rows() ->
 
 sample_rows() ->
     [
-        {"samples_total", counter, "Samples by what became of them.", count, result, [
+        {"samples_total", counter, "Samples by outcome.", count, result, [
             {written, "written"}, {inconsistent, "inconsistent"}, {dropped, "dropped"},
             {exited, "exited"}, {evicted, "evicted"}
         ]},
-        {"samples_attempted_total", counter, "Samples that the engine has begun.", count, none,
+        {"samples_attempted_total", counter, "Attempted samples.", count, none,
             [{attempted, ""}]},
-        {"samples_pending", gauge, "Samples between the engine and the file.", count, none,
+        {"samples_pending", gauge, "Samples that are not in the file yet.", count, none,
             [{pending, ""}]},
         {"samples_inconsistent_total", counter,
-            "Samples given up because the read was inconsistent, by cause.", count, cause, [
+            "Discarded inconsistent samples, by cause.", count, cause, [
                 {inconsistent_changed, "changed"}, {inconsistent_moved, "moved"},
                 {inconsistent_unfound, "unfound"}, {inconsistent_late, "late"}
             ]},
         {"samples_merged_total", counter,
-            "Samples written as part of the weight of another one.", count, none, [{merged, ""}]},
+            "Samples merged into the weight of another sample.", count, none, [{merged, ""}]},
         {"samples_lost_total", counter,
             "Dropped samples that the file refused.", count, none, [{lost, ""}]},
         {"samples_unsaved_total", counter,
@@ -114,9 +114,9 @@ file_rows() ->
     [
         {"text_bytes_total", counter, "Bytes of text before compression.", count, none,
             [{bytes, ""}]},
-        {"file_bytes_total", counter, "Bytes that the files took.", count, none,
+        {"file_bytes_total", counter, "Bytes written to files.", count, none,
             [{file_bytes, ""}]},
-        {"files_total", counter, "Files by what the session did to them.", count, event,
+        {"files_total", counter, "Files by operation of the session.", count, event,
             [{files_begun, "begun"}, {files_removed, "removed"}, {files_recovered, "recovered"}]},
         {"file_errors_total", counter, "File operations that failed.", count, none,
             [{errors, ""}]},
@@ -125,18 +125,18 @@ file_rows() ->
 
 selection_rows() ->
     [
-        {"selected_processes", gauge, "Processes that the selection has chosen.", count, none,
+        {"selected_processes", gauge, "Selected processes.", count, none,
             [{selected, ""}]},
         {"growing_processes", gauge,
-            "Processes of these that are selected as their queue or memory grew.", count, none,
+            "Processes selected because their queue or memory grew.", count, none,
             [{growers, ""}]},
         {"seen_processes", gauge, "Processes of the node at the last selection.", count, none,
             [{processes, ""}]},
         {"selections_total", counter, "Selections that have completed.", count, none,
             [{selections, ""}]},
         {"selection_interval_seconds", gauge,
-            "Seconds between two selections, as cpu_budget stretches them.", {seconds, 1000}, none,
-            [{select_interval_ms, ""}]}
+            "Seconds between two selections, lengthened to stay within cpu_budget.",
+            {seconds, 1000}, none, [{select_interval_ms, ""}]}
     ].
 
 cost_rows() ->
@@ -144,7 +144,7 @@ cost_rows() ->
         {"cpu_seconds_total", counter, "CPU time of the profiler's threads.",
             {seconds, 1000000000}, thread,
             [{sampler_cpu_ns, "sampler"}, {writer_cpu_ns, "writer"}]},
-        {"writer_cpu_seconds_total", counter, "CPU time of the writer, by what it did.",
+        {"writer_cpu_seconds_total", counter, "CPU time of the writer, by kind of work.",
             {seconds, 1000000000}, work,
             [{file_cpu_ns, "file"}, {compress_cpu_ns, "compression"}]},
         {"handler_seconds_total", counter,
@@ -153,12 +153,12 @@ cost_rows() ->
         {"signals_total", counter, "Signals sent to schedulers for a capture.", count, none,
             [{signals, ""}]},
         {"signals_refused_total", counter,
-            "Signals that the kernel did not take (RLIMIT_SIGPENDING).", count, none,
+            "Signals that the kernel refused (RLIMIT_SIGPENDING).", count, none,
             [{refused_signals, ""}]},
         {"captures_total", counter, "Stacks that signal handlers captured.", count, none,
             [{captures, ""}]},
         {"throttle_level", gauge,
-            "How much is left out to stay within cpu_budget, 0 (nothing) to 8.", count, none,
+            "Throttle level, from 0 (nothing left out) to 8.", count, none,
             [{budget_step, ""}]},
         {"throttle_changes_total", counter, "Changes of the throttle level.", count, none,
             [{budget_changes, ""}]},

@@ -86,7 +86,7 @@ with_hot(_Hot, {error, _} = Error) -> Error.
 start(Task, Given, Page) ->
     case flame_prof_env:validate(defaults(Task, Given)) of
         {ok, #{triggers := [_ | _] = Triggers}} ->
-            Accepted = <<"none, as a profile of bounded length begins at once">>,
+            Accepted = <<"none, because this profile starts at once">>,
             {error, flame_prof_error:option(triggers, Triggers, Accepted)};
         {ok, Options} ->
             start_valid(Task, Options, Page);

@@ -181,7 +181,7 @@ refused(Reason) ->
     {stop, {shutdown, {refused, Reason}}}.
 
 log_choice(#{engine := auto}, #{engine := portable, engine_reason := Why}) ->
-    ?LOG_NOTICE("flame_prof does without its native engine; ~ts", [Why], ?QUIET_META);
+    ?LOG_NOTICE("flame_prof does not use its native engine; ~ts", [Why], ?QUIET_META);
 log_choice(_, _) ->
     ok.
 
@@ -440,7 +440,7 @@ file(failed, Text, State) ->
     ?LOG_WARNING("flame_prof cannot write: ~ts. It keeps trying", [Text], ?LOG_META),
     State#session{trouble = Text};
 file(healed, Path, State) ->
-    ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?QUIET_META),
+    ?LOG_NOTICE("flame_prof can write again: ~ts", [Path], ?QUIET_META),
     State#session{trouble = <<>>};
 file(Event, Path, #session{files = Files} = State) ->
     State#session{files = flame_prof_run:files(Event, Path, Files)}.

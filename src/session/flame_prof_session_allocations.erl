@@ -99,7 +99,7 @@ start(Options, How) ->
 
 without(Text) ->
     Why = unicode:characters_to_binary(Text),
-    ?LOG_NOTICE("flame_prof does without allocations: ~ts", [Why], #{
+    ?LOG_NOTICE("flame_prof does not measure allocations: ~ts", [Why], #{
         application => flame_prof, domain => [flame_prof]
     }),
     {none, {off, Why}}.

@@ -25,7 +25,7 @@ format(#{stacks := Stacks, processes := Processes, names := Names} = Allocations
         in_step(Allocations, Sampled),
         share_of(Allocations),
         lost(Allocations, Sampled),
-        ["no stack: measure longer, or with fewer bytes from one sample to the next\n"
+        ["no stack: measure longer, or set a smaller `bytes`\n"
          || Functions =:= []],
         ["\n  total    own  survive  function\n" || Functions =/= []],
         [
@@ -88,7 +88,7 @@ is_due(asked) -> true;
 is_due({limit, max_seconds}) -> true;
 is_due(_) -> false.
 
-ended({limit, heartbeat}) -> "the node was too busy to watch over its limits";
+ended({limit, heartbeat}) -> "the node was too busy to check the limits";
 ended({limit, broken_invariant}) -> "an invariant of the library is broken";
 ended({limit, Limit}) -> ["its limit ", atom_to_list(Limit), " was reached"];
 ended({down, Pid}) -> [pid_to_list(Pid), " ended"].
@@ -101,8 +101,8 @@ in_step(#{in_step := InStep}, Sampled) ->
                 "may be in step: ", who(hd(InStep)),
                 [[" and ", grouped(N), " more"] || N <- [length(InStep) - 1], N > 0],
                 ", with ", string:trim(percent(Share)), " of the bytes\n"
-                "  Collections come after the same numbers of bytes each time, and so may meet the\n"
-                "  same function each time. The sum is right; shares of functions may be wrong.\n"
+                "  Each collection comes after the same number of bytes, and so may always meet the\n"
+                "  same function. The sum is right; shares of functions may be wrong.\n"
             ];
         _ ->
             ""
@@ -115,7 +115,7 @@ lost(#{lost := #{dropped_words := Dropped, unreadable := Unreadable} = Lost} = A
     #{collections := #{minor := Minor, major := Major}} = All,
     #{other_stacks_words := Other, events := Events, left_alone := Left} = Lost,
     [
-        [["processes that are not measured, as another tracer has them: ", grouped(Left), "\n"]
+        [["processes with another tracer, which are not measured: ", grouped(Left), "\n"]
          || Left > 0],
         [
             [string:trim(percent(Share)), " of the ", What, "\n"]

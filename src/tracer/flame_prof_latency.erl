@@ -223,7 +223,7 @@ call(Measurement, Request, Timeout) ->
     end.
 
 gone() ->
-    {tracing, #{reason => <<"this measurement has ended, and what it has measured is gone">>}}.
+    {tracing, #{reason => <<"this measurement has ended, and its results are gone">>}}.
 
 options(Ms, Heatmap) ->
     [

@@ -21,7 +21,7 @@ format(#{functions := Functions} = Answer) ->
         [table(Sorted, Answer) || length(Sorted) > 1],
         [["\n" || length(Sorted) > 1] ++ page(Function, Answer)
             || Function <- lists:sublist(Sorted, ?PAGES), was_called(Function)],
-        ["no call of the chosen functions has ended\n" || not lists:any(fun was_called/1,
+        ["no call of the measured functions has ended\n" || not lists:any(fun was_called/1,
             Functions)],
         [[grouped(N), " had not returned\n"] || #{open := N} <- [Answer], N > 0,
             not lists:any(fun was_called/1, Functions)]
@@ -41,7 +41,7 @@ limits(Answer) ->
     [iolist_to_binary(Text) || Text <- ended(Answer) ++ sampled(Answer) ++ lost(Answer)].
 
 ended(#{ended := {limit, Name}} = Answer) -> [["a limit ended it: ", limit(Name), off(Answer)]];
-ended(#{ended := {down, _}}) -> ["a process that watches over it was killed"];
+ended(#{ended := {down, _}}) -> ["a process that guards it was killed"];
 ended(_) -> [].
 
 off(#{off_after_ms := Ms}) -> io_lib:format("; ~.1f ms later nothing was traced", [Ms]);
@@ -49,8 +49,8 @@ off(_) -> "".
 
 limit(max_events_per_second) -> "too many calls in a second (max_events_per_second)";
 limit(max_cpu_percent) -> "too much CPU time (max_cpu_percent)";
-limit(max_seconds) -> "it has run for max_seconds";
-limit(max_events) -> "as many calls as it may count (max_events)";
+limit(max_seconds) -> "max_seconds are over";
+limit(max_events) -> "the limit of calls (max_events)";
 limit(broken_invariant) -> "an invariant of the library is broken (broken_invariant)";
 limit(Name) -> atom_to_binary(Name).
 

@@ -296,7 +296,7 @@ end_now(Trace) ->
 call(Trace, Request) ->
     try gen_server:call(Trace, Request, infinity)
     catch
-        exit:_ -> {error, {session_ended, #{reason => <<"the trace is not there any more">>}}}
+        exit:_ -> {error, {session_ended, #{reason => <<"the trace has ended">>}}}
     end.
 
 bounds() ->

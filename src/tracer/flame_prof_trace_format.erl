@@ -179,7 +179,7 @@ summary(#{ended := Ended, seconds := Seconds} = Summary, Rate) ->
     io_lib:format("% ~ts event~ts in ~.1f s, ~ts dropped (rate ~b a second), ~ts lost~ts; "
         "ended: ~ts~n", [flame_prof_text:grouped(Written), flame_prof_text:plural(Written),
         Seconds, flame_prof_text:grouped(Dropped), Rate, flame_prof_text:grouped(Lost),
-        [[", ", flame_prof_text:grouped(Late), " let go while the node was busy"] || Late > 0] ++
+        [[", ", flame_prof_text:grouped(Late), " skipped while the node was busy"] || Late > 0] ++
         [[", ", flame_prof_text:grouped(NotFollowed), " message",
             flame_prof_text:plural(NotFollowed), " not followed"] || NotFollowed > 0] ++
         [io_lib:format(", ~b processes have another tracer", [Alone]) || Alone > 0] ++

@@ -92,7 +92,7 @@ list(Patterns) when is_list(Patterns) ->
     try length(Patterns) of
         _ -> Patterns
     catch
-        error:badarg -> throw({refused, Patterns, none, <<"it is no proper list">>})
+        error:badarg -> throw({refused, Patterns, none, <<"it is not a proper list">>})
     end;
 list(Pattern) -> [Pattern].
 
@@ -111,7 +111,7 @@ pattern(Fun) when is_function(Fun) ->
 pattern(#{call := MFA} = Map) ->
     case maps:keys(Map) -- fields() of
         [] -> function(MFA, Map);
-        [Key | _] -> refuse(Map, none, "~tp is no key of a pattern; there are: ~ts",
+        [Key | _] -> refuse(Map, none, "~tp is not a key of a pattern; the keys are ~ts",
             [Key, lists:join(", ", [atom_to_list(K) || K <- fields()])])
     end;
 pattern(Text) when is_binary(Text) ->
@@ -125,7 +125,8 @@ pattern([Character | _] = Text) when is_integer(Character) ->
         false -> refuse(Text, none, "it has characters that are not printable", [])
     end;
 pattern(Pattern) ->
-    refuse(Pattern, none, "it is no pattern: those are texts as \"lists:seq/2 -> return\", "
+    refuse(Pattern, none, "it is not a pattern; patterns are texts such as "
+        "\"lists:seq/2 -> return\", "
         "{Module, Function, Arity}, send, 'receive', spawn, exit, link, register, procs", []).
 
 -spec refuse(term(), none | pos_integer(), string(), [term()]) -> no_return().
@@ -133,7 +134,7 @@ refuse(Pattern, Column, Format, Args) ->
     throw({refused, Pattern, Column, io_lib:format(Format, Args)}).
 
 function({M, F, A} = MFA, Map) when is_atom(M), is_atom(F) ->
-    is_arity(A) orelse refuse(MFA, none, "~tp is no arity", [A]),
+    is_arity(A) orelse refuse(MFA, none, "~tp is not an arity", [A]),
     Actions = [Action || Action <- [return, stack], maps:get(Action, Map, false) =:= true],
     lists:member(stack, Actions) andalso not has_stacks() andalso
         refuse(MFA, none, ?NO_STACKS, []),
@@ -142,7 +143,7 @@ function({M, F, A} = MFA, Map) when is_atom(M), is_atom(F) ->
         #{} -> call(M, F, A, [], maps:from_list([{Action, true} || Action <- Actions]))
     end;
 function(MFA, _) ->
-    refuse(MFA, none, "it is no {Module, Function, Arity}", []).
+    refuse(MFA, none, "it is not {Module, Function, Arity}", []).
 
 is_arity(A) -> A =:= '_' orelse (is_integer(A) andalso A >= 0 andalso A =< 255).
 
@@ -156,7 +157,7 @@ given(Given, Actions, Map) ->
     end, Given) of
         Spec -> tested(Map, none, Spec)
     catch
-        error:_ -> refuse(Map, none, "its match_spec is no list of {Head, Guards, Body}", [])
+        error:_ -> refuse(Map, none, "its match_spec is not a list of {Head, Guards, Body}", [])
     end.
 
 returning(Actions) -> [{exception_trace} || lists:member(return, Actions)].
@@ -234,7 +235,7 @@ tokens(Text, Tokens, End) ->
     case head(Text, Head, End) of
         {events, Event} ->
             GuardTokens =:= none orelse refuse(Text, column(GuardTokens, End),
-                "guards are about arguments: as in \"send(To, Message) when is_pid(To)\"", []),
+                "a guard needs arguments, as in \"send(To, Message) when is_pid(To)\"", []),
             no_actions(Text, ActionTokens, End),
             pattern(Event);
         {messages, Event, Args} ->
@@ -242,7 +243,7 @@ tokens(Text, Tokens, End) ->
             messages(Text, Event, Args, GuardTokens, End);
         {M, F, A} ->
             GuardTokens =:= none orelse refuse(Text, column(GuardTokens, End),
-                "guards are about arguments: as in \"lists:seq(A, B) when A < B\"", []),
+                "a guard needs arguments, as in \"lists:seq(A, B) when A < B\"", []),
             call(M, F, A, [], Actions);
         {M, F, Args, _} ->
             {Match, Variables} = head_terms(Text, Args),
@@ -414,7 +415,7 @@ tested(Text, Column, Spec) ->
         {error, Errors} -> refuse(Text, Column, "~ts", [lists:join("; ",
             [Why || {error, Why} <- Errors])])
     catch
-        error:_ -> refuse(Text, Column, "it is no match specification", [])
+        error:_ -> refuse(Text, Column, "it is not a match specification", [])
     end.
 
 never({Head, Guards, Body}) -> {Head, [false | Guards], Body};
@@ -530,7 +531,7 @@ test(Text, {tuple, _, Elements}, Variables) ->
 test(Text, {cons, _, H, T}, Variables) ->
     [test(Text, H, Variables) | test(Text, T, Variables)];
 test(Text, Form, _Variables) ->
-    case literal(Text, Form, "it is no condition of a guard") of
+    case literal(Text, Form, "it is not a condition of a guard") of
         Value when is_atom(Value), Value =/= true, Value =/= false -> {const, Value};
         Value -> Value
     end.

@@ -219,7 +219,7 @@ start_owner(Spec) ->
 
 %% The mark: the only refusal that passes by itself.
 busy(#{kind := Kind, since := {_, {H, M, S}}, owner := Asker}) ->
-    Format = "one tracing at a time: ~ts runs since ~2..0b:~2..0b:~2..0b UTC, asked for by ~p",
+    Format = "one tracing at a time: ~ts runs since ~2..0b:~2..0b:~2..0b UTC, started by ~p",
     {tracing, #{busy => true, reason => text(Format, [Kind, H, M, S, Asker])}};
 busy(_) ->
     {tracing, #{busy => true, reason => <<"one tracing at a time: another one starts or ends">>}}.
@@ -276,7 +276,7 @@ read(Ref, What) ->
     end.
 
 gone() ->
-    {tracing, #{reason => <<"this tracing has ended, and what it has measured is gone">>}}.
+    {tracing, #{reason => <<"this tracing has ended, and its results are gone">>}}.
 
 call(Request) ->
     call(Request, ?CALL_MS).

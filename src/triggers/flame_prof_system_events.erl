@@ -59,8 +59,7 @@ open_node(_Wanted, _Theirs) ->
     {error, taken()}.
 
 taken() ->
-    <<"another program has set erlang:system_monitor/2; before OTP 28 a node has one, and it is "
-        "left alone">>.
+    <<"another program uses erlang:system_monitor/2, which a node has only once before OTP 28">>.
 
 options(On) ->
     [option(Event, Value) || {Event, Value} <- maps:to_list(On)].

@@ -221,7 +221,7 @@ rearm(State) ->
         {ok, Armed} ->
             Armed;
         {error, Reason} ->
-            complain("keep what comes before a trigger", Reason),
+            complain("keep the samples before a trigger", Reason),
             again(State)
     end.
 
@@ -395,7 +395,8 @@ failed(Reason, #watch{failures = Before} = Watch) ->
     %% It may fail at every probe from now on.
     Before =:= 0 andalso
         ?LOG_WARNING(
-            "flame_prof cannot check its trigger on ~ts: ~ts. It keeps trying, and says no more",
+            "flame_prof cannot check its trigger on ~ts: ~ts. It keeps trying, without further "
+            "messages",
             [flame_prof_trigger:name(On), failure(Reason, Limit)],
             ?LOG_META
         ),
@@ -404,9 +405,9 @@ failed(Reason, #watch{failures = Before} = Watch) ->
 failure(killed, Limit) ->
     io_lib:format("no answer within ~b ms, or too much memory", [Limit]);
 failure({no_above, Value}, _) ->
-    io_lib:format("it answered ~0tp, and a number needs above: true or false do without", [Value]);
+    io_lib:format("it returned ~0tp: a number needs `above', true and false do not", [Value]);
 failure({error, {no_boolean_and_no_number, _}, _}, _) ->
-    "it answered neither a boolean nor a number";
+    "it returned neither a boolean nor a number";
 failure({_Class, Reason, {_, _, _, _} = Call}, _) ->
     [failure_name(Reason), " in ", flame_prof_error:place(Call)];
 failure(_, _) ->

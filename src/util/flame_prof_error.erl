@@ -114,7 +114,7 @@ format(Reason) ->
         true = is_binary(unicode:characters_to_binary(Sentence)),
         Sentence
     catch
-        error:_ -> ["no error of flame_prof: ", shown(Reason)]
+        error:_ -> ["not an error of flame_prof: ", shown(Reason)]
     end.
 
 sentence({bad_option, #{option := options} = Refused}) ->
@@ -128,7 +128,7 @@ sentence({badarg, #{argument := Argument} = Refused}) ->
 sentence({not_started, _}) ->
     "no session is running";
 sentence({already_started, #{pid := Pid}}) ->
-    io_lib:format("a session is running, or waits for its triggers, already: ~p", [Pid]);
+    io_lib:format("a session is already running, or waits for its triggers: ~p", [Pid]);
 sentence({stopping, _}) ->
     "the session is ending";
 sentence({timeout, #{ms := Ms, request := start}}) ->
@@ -141,7 +141,7 @@ sentence({armed, _}) ->
 sentence({session_ended, #{reason := Why}}) ->
     ["the session ended before it answered: ", Why];
 sentence({invariant, #{reason := Why}}) ->
-    ["flame_prof has a mistake, and has ended the session: ", Why, "; please report it"];
+    ["a bug of flame_prof has ended the session: ", Why, "; please report it"];
 sentence({application, #{application := Application, reason := Why}}) ->
     io_lib:format("the application ~ts did not start: ~ts", [Application, Why]);
 sentence({engine, #{engine := Engine, reason := Why}}) ->
@@ -288,7 +288,7 @@ of_exit(Reason) -> {session_ended, #{reason => exit_text(Reason)}}.
 exit_text(killed) -> <<"it was killed">>;
 exit_text(Ended) when Ended =:= normal; Ended =:= noproc -> <<"it has ended">>;
 exit_text(shutdown) -> <<"the application stops">>;
-exit_text({shutdown, _}) -> <<"it stopped by itself; the log says why">>;
+exit_text({shutdown, _}) -> <<"it stopped by itself; the log has the reason">>;
 exit_text(noconnection) -> <<"the connection is lost">>;
 exit_text({nodedown, Node}) -> <<"the connection to ", (atom_to_binary(Node))/binary, " is lost">>;
 exit_text({system_limit, [_ | _]}) -> flame_prof_shortage:reached();

@@ -130,10 +130,10 @@ allowed(#mod{request_uri = Uri} = Request, #{token := Token} = Context) ->
         [<<>>, Given | Rest] ->
             case is_equal(Given, Token) of
                 true -> resource(Rest, Query, Request, Context);
-                false -> failure(403, <<"the link is not complete, or of an earlier session">>)
+                false -> failure(403, <<"the link is incomplete, or of an earlier session">>)
             end;
         _ ->
-            failure(403, <<"the link is not complete, or of an earlier session">>)
+            failure(403, <<"the link is incomplete, or of an earlier session">>)
     end.
 
 split(Uri) ->

@@ -325,11 +325,11 @@ unknown(Answer) ->
     ]).
 
 moved(#{error := gone}) -> <<"the rest: the process has exited">>;
-moved(#{error := torn}) -> <<"the rest: the queue moved faster than it could be read">>;
+moved(#{error := torn}) -> <<"the rest: the queue changed faster than it could be read">>;
 moved(#{error := none, ended := false}) ->
-    <<"the rest: the time limit or the limit of messages came">>;
+    <<"the rest: the look reached its limit of time or of messages">>;
 moved(#{error := none, doubtful := 0}) ->
-    <<"whether all of them were there when the look began: the process ran meanwhile">>;
+    <<"whether all of them were there when the look began: the process ran during the look">>;
 moved(#{error := none}) -> <<"messages that were taken while they were read">>;
 moved(#{error := Error}) -> <<"the rest: ", (atom_to_binary(Error))/binary>>.
 
@@ -367,7 +367,8 @@ portable(Pid, Why) ->
                 engine => portable,
                 length => Length,
                 unknown => [
-                    <<"senders, tags, memory: to ask for the messages would copy them (",
+                    <<"senders, tags, memory: without the native engine the messages would be "
+                        "copied (",
                         Why/binary, ")">>
                 ]
             }};

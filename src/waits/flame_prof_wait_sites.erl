@@ -144,7 +144,7 @@ still(Why, Ago) ->
     refused(text("~ts, ~b s ago; the next try is ~b s after that", [why(Why), Ago, ?AGAIN_S])).
 
 why(too_long) -> text("the probes took longer than ~b ms", [?ALL]);
-why(monitors) -> "monitors are not where they should be";
+why(monitors) -> "monitors are not at the expected place";
 why(crash) -> "the probes failed".
 
 %% To samples, and to looks, whose library may go.

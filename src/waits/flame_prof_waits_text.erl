@@ -29,9 +29,9 @@ format(Look) ->
         ["\n", [counts(Node, Counts, Look) || {Node, Counts} <- in_order(counts, Look)]],
         receives(Look),
         unknown(Look),
-        [[atom_to_binary(Node), " is not in this: ", Why, "\n"]
+        [[atom_to_binary(Node), " was not asked: ", Why, "\n"]
             || {Node, Why} <- in_order(missing, Look)],
-        [[Why, "; it does not tell requests, and no deadlock for certain\n"]
+        [[Why, "; no requests are shown, and no deadlock is certain\n"]
             || #{engine := portable, engine_reason := Why} <- [Look]]
     ].
 
@@ -146,7 +146,7 @@ is_idle(Told) ->
 doing(#{waits := #{how := How, to := To}}, _Look) ->
     waits_for(How, To);
 doing(#{process := {lock, global, _}}, _Look) ->
-    "is held by a process that is not known";
+    "is held by an unknown process";
 doing(#{process := {_, Node}}, Look) ->
     case Look of
         #{counts := #{Node := _}} -> "is not registered there any more";
@@ -174,7 +174,8 @@ does(#{status := runnable} = Told) -> in("is ready to run", Told);
 does(#{status := garbage_collecting} = Told) -> in("collects garbage", Told);
 does(#{status := waiting} = Told) ->
     case {is_idle(Told), Told, calls(Told)} of
-        {true, _, _} -> "waits for its next message: others answer for it, or have just done so";
+        {true, _, _} -> "waits for its next message; another process replies for it, or has just "
+            "replied";
         {_, #{takes := Takes}, [Site | _]} -> ["waits in ", mfa(Site), takes(Takes)];
         {_, _, [Site | _]} -> ["waits in ", mfa(Site), takes(unknown)];
         {_, _, []} -> ["waits", takes(unknown)]
@@ -183,7 +184,7 @@ does(#{status := Status}) -> ["is ", atom_to_list(Status)].
 
 takes(nothing) -> ", for a time to pass";
 takes(#{forms := Forms}) -> [", for a message ", forms(Forms)];
-takes(unknown) -> ", for what is not known".
+takes(unknown) -> ", for an unknown message".
 
 %% `{get,_}, stop or another one'; the forms with an atom first.
 forms(Forms) ->
@@ -238,9 +239,9 @@ ended(#{edges := Edges, all := All, exited := Exited} = Ended, Look) ->
     [
         deadlock(Held, "Ended deadlock", Then),
         [indent(1), case Exited of
-            [] -> "It ended, and none of these exited: a call has a time-out.";
-            _ -> ["It ended when ", those(Exited, Then), " exited: a call whose time is over exits its "
-                "caller."]
+            [] -> "It has ended, and none of these processes exited: a call has timed out.";
+            _ -> ["It ended when ", those(Exited, Then), " exited: a call that times out exits "
+                "its caller."]
         end, "\n"]
     ].
 
@@ -254,14 +255,14 @@ suspect(Held, Look) ->
     ].
 
 uncertain(#{checked := false}) ->
-    "there was no time to look for its requests at their servers";
+    "its requests were not searched at their servers in time";
 uncertain(#{edges := Edges}) ->
     Hows = [How || #{how := How} <- Edges],
     ByHand = lists:member(monitor, Hows) orelse lists:member(named, Hows),
     case {ByHand, [E || #{ref := none, how := call} = E <- Edges]} of
-        {true, _} -> "a receive of the program's own may take other messages";
-        {_, [_ | _]} -> "whether two looks saw the same calls is not known";
-        _ -> "a server may have given a request on, and another process may answer"
+        {true, _} -> "a receive of the program may take other messages";
+        {_, [_ | _]} -> "the two looks may have seen different calls";
+        _ -> "a server may have passed a request on to another process"
     end.
 
 %% `: call {get,_}, for 3.2 s or more'
@@ -296,7 +297,7 @@ is_of_otp(_) ->
 how(call) -> "call";
 how(How) when How =:= monitor; How =:= monitor_only -> "monitor";
 how(named) -> "a message with its pid";
-how(start) -> "start of it";
+how(start) -> "its start";
 how(lock) -> "global lock";
 how(How) -> atom_to_list(How).
 
@@ -400,16 +401,16 @@ counts(Node, Counts, #{node := Own}) ->
     Lines = [
         {sum([call, monitor, monitor_only, named, start], Counts), "waiting for another process"},
         {sum([lock], Counts), "waiting for a global lock"},
-        {sum([idle], Counts), "idle: they take any message, and have none"},
-        {sum([timer], Counts), "asleep, as in timer:sleep/1"},
-        {sum([port], Counts), "waiting for a port, as of a TCP connection"},
+        {sum([idle], Counts), "idle: waiting for any message"},
+        {sum([timer], Counts), "asleep in timer:sleep/1"},
+        {sum([port], Counts), "waiting for a port, such as a TCP connection"},
         {sum([socket], Counts), "waiting for a socket"},
         {sum([message], Counts), "waiting for a message of a certain form"},
-        {sum([unknown], Counts), "waiting in a receive, for what is not known"},
+        {sum([unknown], Counts), "waiting in a receive that could not be read"},
         {sum([moved], Counts), "left out: changed while they were read"},
         {sum([unreadable], Counts), "left out: could not be read"},
         {sum([no_answer], Counts), "left out: no answer in time"},
-        {sum([not_asked], Counts), "left out: not asked, as the time was over"}
+        {sum([not_asked], Counts), "left out: not asked within the time limit"}
     ],
     [
         ["Of ", grouped(sum([processes], Counts)), " processes"],
@@ -431,7 +432,7 @@ unknown(#{unknown := []}) ->
     [];
 unknown(#{unknown := Sites}) ->
     [
-        "Receives for what is not known\n",
+        "Receives that could not be read\n",
         [[flame_prof_text:right(grouped(N), 9), " ", mfa(Site), "\n"] || {Site, N} <- Sites]
     ].
 

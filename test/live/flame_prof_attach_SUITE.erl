@@ -99,7 +99,7 @@ is_private(File) ->
 without_the_library_the_portable_engine_samples(Config) ->
     with_small(fun(#{node := Node, pid := OsPid} = Plain) ->
         {0, Text} = run(attach(Plain, Config, ["--for", "1s"])),
-        matches(Text, ["does without the library \\(it cannot be loaded there: .*/tmp.*: file too "
+        matches(Text, ["runs without the library \\(it cannot be loaded there: .*/tmp.*: file too "
             "large", "portable: it cannot be loaded there: ", "timer:sleep/1"]),
         [File] = files(Config),
         matches(File, [atom_to_list(Node)]),
@@ -141,7 +141,7 @@ without_the_library_the_doctor_has_samples(Config) ->
             [{env, [{"TMPDIR", Temporary}, {"ERL_LIBS", false}, {"LC_ALL", "C.UTF-8"}]}]),
         %% The findings depend on the machine, too.
         true = lists:member(Status, [1, 10]),
-        matches(Text, ["does without the library \\(it cannot be loaded there: .*file too "
+        matches(Text, ["runs without the library \\(it cannot be loaded there: .*file too "
             "large\\); the portable engine samples it, and the samples are read here"]),
         {match, [Json]} = re:run(Text, "^\\{\"command.*$", [multiline, {capture, first, binary}]),
         #{<<"looked_at">> := LookedAt, <<"unseen">> := Unseen} = foreign_formats:json(Json),
@@ -151,9 +151,9 @@ without_the_library_the_doctor_has_samples(Config) ->
             lists:member(Kind, [<<"hot_function">>, <<"mailbox">>])],
         ?assert(filelib:file_size(Page) > 100000),
         {_, Native} = shared_nodes:run(Doctor ++ ["--for", "1s", "--engine", "native"]),
-        matches(Native, ["does without the library \\(.*file too large\\)\n"]),
+        matches(Native, ["runs without the library \\(.*file too large\\)\n"]),
         expect([{0, ["waits", Name, "--cookie", cookie()],
-            ["does without the library \\(.*file too large\\)\n"]}]),
+            ["runs without the library \\(.*file too large\\)\n"]}]),
         {ok, []} = file:list_dir_all(Temporary)
     end).
 
@@ -264,7 +264,7 @@ held_up(Writer, Fun) ->
 without_the_library_one_of_several_nodes(Config) ->
     with_own(start_node, [[]], fun(One) -> with_small(fun(Two) ->
         {0, Text} = run(attach_to([One, Two], Config, ["--for", "1s", "--json"])),
-        matches(Text, ["does without the library"] ++ [Name || #{name := Name} <- [One, Two]]),
+        matches(Text, ["runs without the library"] ++ [Name || #{name := Name} <- [One, Two]]),
         [_, _] = Files = files(Config),
         are_sampled(Config),
         {ok, #{tree := [_, _], files := 2}} = flame_prof_tree:report(Files,
@@ -277,7 +277,7 @@ without_the_library_a_node_that_dies_costs_its_tail_only(Config) ->
     until(fun() -> size_of(files(Config)) > 0 end),
     command_line:stop_node(Node),
     {1, Text} = await(Port),
-    matches(Text, ["is gone; what came until then is kept"]),
+    matches(Text, ["is gone; the samples until then are kept"]),
     [File] = files(Config),
     {ok, _, #{bad := 0}} = flame_prof:fold(fun(_, N) -> N + 1 end, 0, File),
     {ok, [_]} = file:list_dir_all(output(Config)).
@@ -488,7 +488,7 @@ a_node_that_dies_costs_its_own_tail_only(Config) ->
         until(fun() -> length([F || F <- files(Config), filelib:file_size(F) > 0]) =:= 2 end),
         command_line:stop_node(Two),
         {1, Text} = await(Port),
-        matches(Text, ["what came until then is kept"]),
+        matches(Text, ["the samples until then are kept"]),
         are_sampled(Config),
         Left = [os:getenv("FLAME_PROF_TEST_ROOT", ""), "/tmp/flame_prof.", maps:get(pid, Two),
             ".*"],
@@ -648,7 +648,7 @@ a_page_of_a_node_without_samples_is_an_error(Config) ->
         Page = filename:join(proplists:get_value(priv_dir, Config), "none.html"),
         expect([{1, ["doctor", Name, "--for", "1s", "--report", Page, "--cookie", cookie()],
             ["^looked for|^nothing was found, and m[a-z]+ was not seen",
-                "none.html: not written, as a page shows samples: /proc/"]}]),
+                "none.html: not written, because a page shows samples: /proc/"]}]),
         ?assertNot(filelib:is_file(Page))
     end).
 
@@ -670,7 +670,7 @@ files_that_hang_are_told(_) ->
         Before = command_line:settled(Plain),
         hanging(Node, [prim_file, prim_file, prim_file], fun() ->
             expect([{10, ["doctor", Name, "--cookie", cookie(), "--for", "1s"], [
-                "does without the library \\(its dirty I/O schedulers",
+                "runs without the library \\(its dirty I/O schedulers",
                 "file_io: all 2 dirty I/O schedulers are taken",
                 "first look and at the last, [^:]*: 3 processes"]}]),
             until(fun() -> call(Node, erlang, module_loaded, [flame_prof_agent]) =:= false end),
@@ -715,7 +715,7 @@ what_is_incompatible_is_refused_with_the_reason(Config) ->
         Nobody = "nobody@127.0.0.1",
         NoNode = ["no node nobody runs on 127.0.0.1; there are: .*plain_"],
         expect([{3, Wrong ++ ["--cookie", "wrong"],
-                ["refused the connection: its cookie is another one"]},
+                ["refused the connection: it has another cookie"]},
             {3, ["attach", Nobody, "--cookie", "x"], NoNode},
             {1, ["attach", Name, "short@host", "--cookie", "x"],
                 ["nodes with short names, or nodes with long names"]},
@@ -743,7 +743,7 @@ lives_on(#{node := Node} = Plain, Config) ->
     Supervisor = call(Node, erlang, whereis, [flame_prof_sup]),
     true = is_pid(Supervisor),
     [{Node, {error, Reason}}] = flame_prof_attach:start_sessions([Agent], #{}),
-    matches(flame_prof:format_error(Reason), ["was started meanwhile"]),
+    matches(flame_prof:format_error(Reason), ["was started at the same time"]),
     ok = flame_prof_attach:close(Agent),
     until(fun() -> call(Node, code, is_loaded, [flame_prof_agent]) =:= false end),
     Present = [{1, attach(Plain, Config, ["--for", "1s"]), ["has flame_prof already; use start"]}],

@@ -273,7 +273,7 @@ sessions_are_started_flushed_and_stopped(Config) ->
         expect([{0, ["info" | at(Node)], [": stopped\n\\z"]},
             {1, ["stop" | at(Node)], []},
             {0, Start ++ ["--interval", "5", "--top", "20" | at(Node)], []},
-            {1, Start ++ at(Node), ["a session is running"]},
+            {1, Start ++ at(Node), ["a session is already running"]},
             {0, ["flush" | at(Node)], []},
             {0, ["info", "--json" | at(Node)], ["\"state\":\"running\"", "\"sample_interval\":5"]},
             {0, ["stop" | at(Node)], ["samples: "]}]),

@@ -226,7 +226,7 @@ a_second_one_is_refused(Config) ->
     {Kind, Asker, Handle} = begun_and_on(Config),
     Said = case Kind of
         session -> ["allocations runs since ", "one tracing at a time"];
-        _ -> [atom_to_list(Kind) ++ " runs since ", "asked for by " ++ pid_to_list(Asker)]
+        _ -> [atom_to_list(Kind) ++ " runs since ", "started by " ++ pid_to_list(Asker)]
     end,
     [begin
         {error, {tracing, #{reason := Why}}} = start(Other, Config, #{}),

@@ -233,7 +233,7 @@ violation(Step, {refused, Text}) ->
     [{internal, Step, Text} || is_in(Text, "internal error|is a bug")] ++
         [{raw, Step, Text} || is_in(Text, "[{#\\[]\\{?[a-z_]+,|badmatch|_clause|badarg|"
             "\\bundef\\b|system_limit|<<\"")] ++
-        [{unsaid, Step, Text} || is_in(Text, "the log has|the log says|operation failed|^enomem$|: io$")];
+        [{unsaid, Step, Text} || is_in(Text, "the log has|operation failed|^enomem$|: io$")];
 violation(_, _) -> [].
 
 %% Crash reports, and what a look prints of its own errors.

@@ -47,7 +47,7 @@ losses_are_told_from_one_percent_on_test() ->
         <<"10.0% of the processes to sample could not be read">>,
         <<"20.0% of the collections are not counted">>]],
     Left = text(Answer#{lost := Lost#{left_alone := 2}}),
-    ?assertMatch({_, _}, binary:match(Left, <<"as another tracer has them: 2\n">>)),
+    ?assertMatch({_, _}, binary:match(Left, <<"which are not measured: 2\n">>)),
     Few = text(Answer#{lost := Lost#{other_stacks_words := 0}}),
     ?assertEqual(nomatch, binary:match(Few, <<" of the ">>)).
 

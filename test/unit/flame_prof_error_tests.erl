@@ -21,7 +21,8 @@ every_class_has_its_sentence_test_() ->
             %% Values of the environment of the operating system are texts: not what they look like.
             {{bad_env,
                 #{option => autostart, value => <<"true">>, accepted => <<"true or false">>}},
-                <<"configuration of flame_prof (sys.config), autostart => \"true\" is not accepted; "
+                <<"configuration of flame_prof (sys.config), autostart => \"true\" is not "
+                    "accepted; "
                     "it takes true or false">>},
             {{bad_option, #{option => sample_interval, value => "20", accepted => <<"ms">>}},
                 <<"option sample_interval => \"20\" is not accepted; it takes ms">>},
@@ -52,7 +53,7 @@ every_class_has_its_sentence_test_() ->
             {{node, #{node => a@b, reason => <<"not reachable">>}}, <<"a@b: not reachable">>}]].
 
 what_is_no_error_has_a_sentence_too_test_() ->
-    [?_assertMatch(<<"no error of flame_prof: ", _/binary>>, sentence(Reason))
+    [?_assertMatch(<<"not an error of flame_prof: ", _/binary>>, sentence(Reason))
      || Reason <- [eof, {a, b}, [improper | list], {badarg, not_a_map}, {no_class, #{}}, #{},
             {bad_option, #{option => x}}, {bad_option, #{option => x, accepted => {}}},
             {file, #{file => "x", reason => {a, b}}}, {view, #{reason => 5}}]].

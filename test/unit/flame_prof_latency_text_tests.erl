@@ -33,7 +33,7 @@ no_line_ends_in_blanks_test() ->
 
 no_call_is_told_test() ->
     ?assertMatch({_, _}, binary:match(text(answer([function({a, never, 0}, [])])),
-        <<"no call of the chosen functions has ended">>)).
+        <<"no call of the measured functions has ended">>)).
 
 limits_sampling_and_losses_come_first_test() ->
     Answer = (answer([function({a, b, 0}, [{100, 101, 1}])]))#{

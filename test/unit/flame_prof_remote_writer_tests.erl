@@ -98,7 +98,7 @@ an_engine_that_does_not_say_that_it_has_ended_is_told_test() ->
         Deaf = spawn_link(fun() -> receive never -> ok end end),
         ok = flame_prof_remote_writer:begun(Writer, Deaf),
         {ok, #{failure := Why}} = flame_prof_remote_writer:stop(Writer, 60000),
-        ?assertEqual(<<"engine@elsewhere did not say that its engine has ended">>, Why),
+        ?assertEqual(<<"engine@elsewhere did not confirm the end of its engine">>, Why),
         true = unlink(Deaf),
         true = exit(Deaf, kill)
     end).

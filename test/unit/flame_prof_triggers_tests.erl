@@ -187,7 +187,7 @@ what_can_not_be_is_refused_at_once_and_later_tried_again_test() ->
         ok = arm(native, #{triggers => [set_trigger()], lookback => 1000}),
         fake_agent:script(session_start, {error, {io, <<"no space left on device">>}}),
         [Text] = logged:texts(fun() -> set(true), advance(31000) end),
-        ?assertMatch({match, _}, re:run(Text, "cannot keep what comes before a trigger")),
+        ?assertMatch({match, _}, re:run(Text, "cannot keep the samples before a trigger")),
         ?assertEqual(undefined, whereis(flame_prof_session)),
         fake_agent:script(session_start, none),
         ok = advance(9000),
@@ -210,7 +210,7 @@ a_bad_fun_harms_nothing_test_() ->
         [?assertMatch([_], [T || T <- Texts, string:find(T, Why) =/= nomatch], Why) || Why <- [
             ": broken in flame_prof_triggers_tests:fall/0, line",
             ": undef in flame_prof_triggers_tests:not_there/0",
-            ": it answered neither a boolean nor a number", "a number needs above"]],
+            ": it returned neither a boolean nor a number", "a number needs `above"]],
         #{triggers := [_ | Triggers]} = info(),
         ?assertEqual([{3, 0}], lists:usort([{Failures, Fired}
             || #{failures := Failures, fired := Fired} <- Triggers])),

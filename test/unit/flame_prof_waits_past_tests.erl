@@ -61,7 +61,7 @@ a_deadlock_that_two_looks_met_is_told_when_it_has_ended_test() ->
     Text = unicode:characters_to_list(flame_prof_waits_text:format(Look)),
     [?assertNotEqual({Part, nomatch}, {Part, string:find(Text, Part)}) || Part <- [
         "2 processes were deadlocked for a time: bank ", "; 1 process more waited for them.\n",
-        "Ended deadlock of 2 processes\n", ": call {get,_}", "exited: a call whose time is over"]],
+        "Ended deadlock of 2 processes\n", ": call {get,_}", "exited: a call that times out"]],
     Json = iolist_to_binary(flame_prof_json:encode(flame_prof_waits_text:json(Look))),
     ?assertMatch({match, _}, re:run(Json, "\"ended\":\\[\\{.*\"exited\":\\[\"<0\\.2\\.0>\"\\]")).
 
