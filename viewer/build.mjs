@@ -25,8 +25,6 @@ const smaller = {
     onResolve({ filter: /^\.\/(latency|allocations)\.js$/ }, ({ path, kind }) =>
         (kind === 'dynamic-import' ? { path, external: true } : undefined));
     changed(/viewer.src.*\.js$/, (text) => text.replace(/\n +/g, '\n'));
-    changed(/sequential-multi.viridis\.js$/, (text) =>
-        text.replace(/(ramp|colors)\(/g, '/* @__PURE__ */ $1('));
     changed(/d3-color\.mjs$/, (text) => text.replace(
         /^(define)(\((?:Lab|Hcl|Cubehelix),.*)(extend\()/gm,
         '/* @__PURE__ */ $1$2/* @__PURE__ */ $3').replace(/^(var named = )\{[^}]*\}/m, '$1{}'));

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { change, openPage, parseCsv, saved, show } from './browser.mjs';
+import { change, openMenu, openPage, parseCsv, saved, show } from './browser.mjs';
 import { state, text, visitor } from './visitor.mjs';
 
 const FILE = 'chains.log';
@@ -27,6 +27,7 @@ export function chainTests(test, { browser, url, profile, dir, expected }) {
   test('the button and the key c show them, and a sentence says what they are',
       withPage(async (page) => {
     const waiting = expected.one.reduce((sum, [, n]) => sum + n, 0).toLocaleString('en-US');
+    await openMenu(page, 'Options');
     await change(page, () => page.click('button:text-is("chains")'));
     assert.equal((await state(page)).chains, '1');
     const said = await text(page, '.summary');
@@ -46,7 +47,7 @@ export function chainTests(test, { browser, url, profile, dir, expected }) {
   }, `&${ALL}&search=waits for p_`));
 
   test('a question and a status show samples again', withPage(async (page) => {
-    await change(page, () => page.click('.asked button:text-is("CPU")'));
+    await change(page, () => page.selectOption('[aria-label="measure"]', '?cpu'));
     assert.equal((await state(page)).chains, undefined);
     assert.match(await text(page, '.summary'), /^[\d,]+ samples$/);
   }, '&chains=1'));
@@ -69,6 +70,7 @@ export function chainTests(test, { browser, url, profile, dir, expected }) {
     assert.equal(await page.locator('button:text-is("chains")').count(), 0);
     await show(page, 'file=hostile.log&chains=1');
     assert.match(await text(page, '.summary'), /^0 samples\..* No sample tells/);
+    await openMenu(page, 'Options');
     await change(page, () => page.click('button:text-is("chains")'));
     assert.equal((await state(page)).chains, undefined);
     await page.context().close();

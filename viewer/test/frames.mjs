@@ -1,7 +1,7 @@
 // What people do with the frames of a flame graph.
 
 import assert from 'node:assert/strict';
-import { change, parseCsv, saved } from './browser.mjs';
+import { change, openMenu, parseCsv, saved } from './browser.mjs';
 import { clickFrame, state, text, visitor } from './visitor.mjs';
 
 export function frameTests(test, { browser, url, profile, hostile }) {
@@ -21,7 +21,7 @@ export function frameTests(test, { browser, url, profile, hostile }) {
     await page.focus('.flame');
     await page.keyboard.press('ArrowDown');
     const said = await text(page, '.flame-box [aria-live]');
-    assert.match(said, /^(waiting|running|runnable|garbage_collecting), .* %: /);
+    assert.match(said, /^(waiting|running|runnable|garbage_collecting), .* % of all: /);
     await change(page, () => page.keyboard.press('Enter'));
     assert.equal((await state(page)).zoom, said.split(',')[0]);
   }));
@@ -92,6 +92,7 @@ export function frameTests(test, { browser, url, profile, hostile }) {
   }, '&search=demo_encoder'));
 
   test('levels are turned on, ordered and turned off', withPage(async (page) => {
+    await openMenu(page, 'Options');
     await change(page, () => page.click('text=+ memory class'));
     assert.equal((await state(page)).levels, 'status.memory');
     await change(page, () => page.click('[aria-label="memory outwards"]'));

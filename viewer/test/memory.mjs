@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { change, judged, openPage, parseCsv, saved } from './browser.mjs';
+import { change, judged, openMenu, openPage, parseCsv, saved } from './browser.mjs';
 
 const FILE = 'memory.log';
 const MIB = 1024 * 1024;
@@ -22,15 +22,18 @@ export function memoryTests(test, { browser, url, dir }) {
     }
   };
   const opened = '[aria-label="allocators"]';
-  const openTable = (page) => change(page, () => page.click('.track-buttons button'));
+  const openTable = async (page) => {
+    await openMenu(page, 'Timeline');
+    await change(page, () => page.click('.menu button:text-is("allocators")'));
+    await page.click('.timeline-bar .sampled'); // closes the menu
+  };
 
-  // What the lane tells at a second, `dy` pixels below the button's middle.
-  async function toldAt(page, second, dy = 0) {
+  // What the track tells at a second, so far above the axis: that of memory, or below it.
+  async function toldAt(page, second, above = 50) {
     const { left, pixels } = await page.$eval('.timeline-view', ({ dataset }) => ({ ...dataset }));
     const view = await page.locator('.tracks').boundingBox();
-    const button = await page.locator('.track-buttons button').boundingBox();
     await page.mouse.move(view.x + Number(left) + (second / 12.9) * Number(pixels),
-        button.y + button.height / 2 + dy);
+        view.y + view.height - above);
     return page.textContent('.tip');
   }
 
@@ -87,10 +90,9 @@ export function memoryTests(test, { browser, url, dir }) {
   }));
 
   test('a click shows an allocator over time', withPage('&allocators=all', async (page) => {
-    const below = 60; // the lane below that of memory
-    assert.match(await toldAt(page, 7, below), /^all at 7\.0 s/);
+    assert.match(await toldAt(page, 7), /^all at 7\.0 s/);
     await change(page, () => page.click(`${opened} tbody tr:has-text("binary")`));
-    const told = await toldAt(page, 9, below);
+    const told = await toldAt(page, 9);
     const { node_alloc_binary_carriers: allocated, node_alloc_binary_blocks: used } = readings[9];
     for (const text of ['binary at 9.0 s', `${inMib(allocated)} allocated`,
       `used: ${inMib(used)}`, `free: ${inMib(allocated - used)}`]) {
@@ -107,7 +109,7 @@ export function memoryTests(test, { browser, url, dir }) {
   });
 
   test('a file that does not tell has no button', withPage('', async (page) => {
-    assert.equal(await page.locator('.track-buttons button').count(), 0);
+    assert.equal(await page.locator('.menu button:text-is("allocators")').count(), 0);
   }, 'gaps.log'));
 }
 

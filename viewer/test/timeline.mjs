@@ -1,7 +1,7 @@
 // The time axis: what people do with it, and what follows.
 
 import assert from 'node:assert/strict';
-import { change, judged, openPage, parseCsv, rendered, saved } from './browser.mjs';
+import { change, judged, openMenu, openPage, parseCsv, rendered, saved } from './browser.mjs';
 
 const state = (page) =>
     page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
@@ -136,6 +136,7 @@ export function timelineTests(test, { browser, url, profile, hostile }) {
     const count = () => page.evaluate(() => Number(document.querySelector('.timeline')
         .dataset.lanes));
     const before = await count();
+    await openMenu(page, 'Timeline');
     await change(page, () => page.selectOption('[aria-label="fold lanes"]', 'call'));
     assert.ok(await count() < before);
     const [first] = await lanesByKeys(page, 1);
@@ -161,11 +162,35 @@ export function timelineTests(test, { browser, url, profile, hostile }) {
     assert.ok(await page.isVisible('.lanes'));
   }, '&show=all', hostile));
 
-  test('a person sees the timeline and the flame graph at once', withPage(async (page) => {
-    for (const selector of ['.tracks', '.lanes', '.flame']) {
-      const box = await page.locator(selector).boundingBox();
-      assert.ok(box.y < 850, `${selector} begins at ${box.y}`);
+  for (const [width, height] of [[1440, 900], [1024, 700]]) {
+    for (const [about, more, file] of [['', '', profile], [', of a finding', '',
+      'trouble_mailbox.log.zst'], [', in a comparison', '&view=compare', profile]]) {
+      test(`lanes, and twenty rows of a flame graph, at ${width}x${height}${about}`, withPage(
+          async (page) => {
+        await page.setViewportSize({ width, height });
+        const [flame, lanes, panel] = await Promise.all(['.flame', '.lanes', '#panel'].map(
+            (selector) => page.locator(selector).boundingBox()));
+        assert.ok(lanes.height >= 3 * 20 && lanes.y + lanes.height < panel.y);
+        assert.ok(panel.y + panel.height <= height && panel.y + panel.height - flame.y >= 20 * 18,
+            JSON.stringify({ flame, panel }));
+      }, more, file));
     }
-    await rendered(page, '');
+  }
+
+  test('the split between timeline and panel is dragged, and moved by keys', withPage(
+      async (page) => {
+    const top = async () => (await page.locator('#panel').boundingBox()).y;
+    const before = await top();
+    const { x, y, width, height } = await page.locator('.splitter').boundingBox();
+    await page.mouse.move(x + width / 2, y + height / 2);
+    await page.mouse.down();
+    await page.mouse.move(x + width / 2, y + height / 2 + 100, { steps: 3 });
+    await page.mouse.up();
+    assert.equal(Math.round(await top() - before), 100);
+    await page.focus('.splitter');
+    await page.keyboard.press('ArrowUp');
+    assert.equal(Math.round(await top() - before), 80);
+    await page.mouse.dblclick(x + width / 2, y + height / 2 + 80);
+    assert.equal(await top(), before);
   }));
 }

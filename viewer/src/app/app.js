@@ -9,9 +9,10 @@ import { measureOf } from '../model/measures.js';
 import { chained } from '../model/chains.js';
 import { matchesOf } from '../model/search.js';
 import { select } from '../model/selection.js';
-import { PALETTES, ramp } from '../draw/palette.js';
+import { ramp } from '../draw/palette.js';
 import { h, hideTip, isDark } from '../draw/dom.js';
 import { HeatView } from '../draw/heat_view.js';
+import { splitter } from '../draw/splitter.js';
 import { formatState, movedState, parseState } from './state.js';
 import { otherChains } from './chains_control.js';
 import { findSource, StaleError, UnreachableError } from './source.js';
@@ -56,8 +57,7 @@ export class App {
       onSlide: (range) => this.slide({ range, zoom: [] }),
       onResize: () => this.render(),
     });
-    this.heatPanel = h('section', { class: 'panel heat-panel', 'aria-label': 'heatmap' },
-        this.heat.element);
+    this.heatPanel = h('div', { class: 'heat-panel' }, this.heat.element);
     this.timeline = new TimelinePanel(this);
     this.panels = {
       flame: new FlamePanel(this, false),
@@ -78,9 +78,8 @@ export class App {
       this.toolbar.header,
       this.message,
       this.timeline.element,
-      this.toolbar.questions,
-      this.heatPanel,
-      this.toolbar.tabs,
+      splitter(this.root, this.timeline.element),
+      this.toolbar.lower,
       h('main', {}, this.panelBox),
     );
     addEventListener('hashchange', () => this.arrive());
@@ -155,7 +154,7 @@ export class App {
   }
 
   get palette() {
-    return ramp(PALETTES[this.state.palette], isDark());
+    return ramp(isDark());
   }
 
   get only() {
@@ -181,7 +180,7 @@ export class App {
     else if (event.key === 'i') this.set({ icicle: !this.state.icicle });
     else if (event.key === 'v') this.set({ inverted: !this.state.inverted, zoom: [] });
     else if (event.key === 'c') this.set(otherChains(this.state));
-    else if (view) this.set({ view: view[0] });
+    else if (view) this.toolbar.choose(view[0]);
     else return;
     event.preventDefault();
   }

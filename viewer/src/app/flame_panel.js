@@ -4,10 +4,14 @@ import { button, html, nothing, render, repeat, select, swatch, toggle } from
   '../draw/controls.js';
 import { h } from '../draw/dom.js';
 import { FlameView } from '../draw/flame_view.js';
+import { openMenu } from '../draw/menu.js';
+import { kindSample } from '../draw/palette.js';
+import { cssPattern } from '../draw/patterns.js';
 import { csv } from '../draw/save.js';
 import { changes, elided, shares } from '../model/compare.js';
 import { firstSeen } from '../model/first_seen.js';
 import { groupSamples } from '../model/groups.js';
+import { KINDS } from '../model/kinds.js';
 import { hasLevel, LEVELS } from '../model/levels.js';
 import { counted, exact, full, percent, seconds, short } from '../model/numbers.js';
 import { addGroups, FlameTree, search } from '../model/tree.js';
@@ -21,24 +25,23 @@ export class FlamePanel {
     this.isComparison = isComparison;
     this.view = new FlameView(isComparison ? 'comparison' : 'flame graph', {
       onZoom: (node) => app.set({ zoom: this.tree.path(node) }),
-      onPick: (node) => this.pick(node),
       describe: (node) => this.describe(node),
       onMenu: (node) => this.menu(node),
     });
-    this.bar = h('div', { class: 'bar fold' });
-    this.levels = h('div', { class: 'bar levels fold' });
-    this.details = h('div', { class: 'bar details' });
-    this.summary = h('p', { class: 'muted summary' });
-    this.element = h('section', { class: 'panel' }, this.bar, this.levels, this.summary,
-        this.view.element, this.details);
+    this.bar = h('div', { class: 'bar sides', hidden: !isComparison });
+    this.summary = h('span', { class: 'muted summary' });
+    this.crumbs = h('nav', { class: 'crumbs', 'aria-label': 'zoomed frames' });
+    this.kinds = h('span', { class: 'kinds' });
+    this.element = h('section', { class: 'panel' }, this.bar,
+        h('div', { class: 'bar path' }, this.summary, this.crumbs, this.kinds), this.view.element);
   }
 
   async render(isStale) {
     const { app } = this;
-    const { state } = app;
-    const levels = levelsOf(state, app.measure);
-    render(this.barOf(), this.bar);
-    render(this.levelsBar(levels), this.levels);
+    const levels = levelsOf(app.state, app.measure);
+    if (this.isComparison) render(this.comparisonBar(), this.bar);
+    render(this.isComparison && app.state.compare === 'difference' ? this.scale()
+        : KINDS.map((kind) => swatch(kind, kindSample(kind))), this.kinds);
     const tree = await this.makeTree(levels);
     if (isStale()) return;
     this.shownLevels = levels;
@@ -51,7 +54,7 @@ export class FlamePanel {
     const { state } = this.app;
     return {
       isInverted: state.inverted,
-      isRecursionMerged: state.merge,
+      recursion: state.merge,
       hasLines: state.lines,
       hidden: new Set(state.hide),
     };
@@ -100,22 +103,45 @@ export class FlamePanel {
   show(tree) {
     const { app } = this;
     const { state } = app;
-    if (this.tree !== tree) render(nothing, this.details); // numbers of another tree
     this.tree = tree;
     const isElided = this.isComparison && state.compare === 'elided';
     this.widths = isElided ? elided(tree) : tree.total[0];
     this.changes = this.isComparison ? changes(tree, !state.absolute) : null;
     const matches = this.search(tree);
+    this.zoom = tree.find(state.zoom);
     this.updateSummary();
+    render(this.crumbsOf(this.zoom), this.crumbs);
     this.view.show({
       tree,
       widths: this.widths,
-      zoom: tree.find(state.zoom),
+      zoom: this.zoom,
       sort: state.sort,
       isIcicle: state.icicle,
       matches,
       colourOf: this.isComparison && !isElided ? this.colours() : null,
+      isLess: (node) => this.changes[node] < 0,
     });
+  }
+
+  // The way from the root to what is zoomed; its last frame has a menu.
+  crumbsOf(zoom) {
+    const { app, tree } = this;
+    if (zoom === 0) return nothing;
+    const path = [];
+    for (let node = zoom; node >= 0; node = tree.parent[node]) path.unshift(node);
+    return html`${path.map((node) => button(tree.names.shown[tree.name[node]], () =>
+        app.set({ zoom: tree.path(node) }), { title: this.describe(node).join('\n') }))}
+      <span class="muted">${this.shareText(zoom)}</span>
+      ${button('…', ({ currentTarget }) => {
+        const { left, bottom } = currentTarget.getBoundingClientRect();
+        openMenu(this.tree.names.shown[this.tree.name[this.zoom]], this.menu(this.zoom), left,
+            bottom, currentTarget);
+      }, { label: 'what can be done with the zoomed frame' })}`;
+  }
+
+  shareText(node) {
+    const [all] = this.tree.total;
+    return `${percent(all[node] / (all[0] || 1))} of all`;
   }
 
   search(tree) {
@@ -172,13 +198,16 @@ export class FlamePanel {
     const { app, tree, widths } = this;
     const { unit, kind } = app.measure;
     const value = tree.total[0][node];
-    const whole = tree.total[0][0];
+    const part = (of) => percent(value / (tree.total[0][of] || 1));
+    const [parent, { zoom }] = [tree.parent[node], this];
     const lines = [
       tree.names.shown[tree.name[node]],
       ...(app.state.chains ? chainEnd(tree.names.text[tree.name[node]]) : []),
-      `${percent(whole > 0 ? value / whole : 0)}: ${this.weight(value, 0)}`,
-      `itself ${this.weight(tree.self[0][node], 0)}; ${counted(tree.totalSamples[0][node],
-          'sample')}`,
+      `${this.shareText(node)}: ${this.weight(value, 0)}`,
+      ...(parent > 0 ? [`${part(parent)} of its parent`] : []),
+      ...(zoom > 0 && zoom !== node && zoom !== parent ? [`${part(zoom)} of what is zoomed`] : []),
+      `itself ${this.weight(tree.self[0][node], 0)}`,
+      ...(unit === 'samples' ? [] : [counted(tree.totalSamples[0][node], 'sample')]),
     ];
     if (kind === 'value' && tree.totalSamples[0][node] > 0) {
       lines.push(`on average ${full(value / tree.totalSamples[0][node], unit)} a sample`);
@@ -194,33 +223,16 @@ export class FlamePanel {
   describeChange(node) {
     const before = this.weight(this.tree.total[1][node], 1);
     const change = this.changes[node];
-    const { unit } = this.app.measure;
-    const size = this.app.state.absolute ? full(Math.abs(change), unit)
-        : this.weight(Math.abs(change), 0);
-    const how = this.app.state.absolute ? 'more' : 'more, both taken as equally large';
-    return `other side ${before}; ${change < 0 ? '−' : '+'}${size} ${how}`;
+    const { unit, kind } = this.app.measure;
+    const { absolute } = this.app.state;
+    const size = absolute ? full(Math.abs(change), unit) : this.weight(Math.abs(change), 0);
+    const isCounted = kind !== 'value' && (unit === 'samples' || unit === 'count');
+    const how = change === 0 ? 'no change' : `${size} ${change > 0 ? 'more'
+        : isCounted ? 'fewer' : 'less'}`;
+    return `other side ${before}; ${how}${absolute ? '' : ', both taken as equally large'}`;
   }
 
   // ------------------------------------------------------------------- frame
-
-  pick(node) {
-    const { app, tree } = this;
-    const name = tree.name[node];
-    const { names } = tree;
-    const place = names.place[name];
-    const module = names.module[name];
-    render(html`
-      <code>${names.text[name]}</code>
-      <span class="muted">${this.describe(node).slice(1, 3).join('; ')}</span>
-      ${names.isLevel(name) ? nothing : button('sandwich', () =>
-          app.set({ view: 'sandwich', function: names.text[name] }))}
-      ${module === '' ? nothing : button(`hide ${module}`, () =>
-          app.set({ hide: [...new Set([...app.state.hide, module])], zoom: [] }))}
-      ${place ? button(`copy ${place}`, () => navigator.clipboard?.writeText(place),
-          { title: 'for the “go to file” of your editor' }) : nothing}
-      ${app.state.zoom.length > 0 ? button('zoom out', () => app.set({ zoom: [] })) : nothing}`,
-    this.details);
-  }
 
   menu(node) {
     const { app, tree, view } = this;
@@ -261,25 +273,33 @@ export class FlamePanel {
     return processes.length <= PIDS_MOST ? processes.map((process) => profile.pid(process)) : [];
   }
 
-  // -------------------------------------------------------------------- bars
+  // ----------------------------------------------------------------- options
 
-  barOf() {
+  options() {
     const { app } = this;
     const { state } = app;
     const reset = (changes) => app.set({ ...changes, zoom: [] });
     return html`
-      ${this.isComparison ? this.comparisonBar() : nothing}
-      ${toggle('icicle', state.icicle, (icicle) => app.set({ icicle }), 'the root at the top (i)')}
-      ${toggle('callers', state.inverted, (inverted) => reset({ inverted }),
-          'inverted: the leaf at the root (v)')}
-      ${chainsToggle(app)}
-      ${toggle('merge recursion', state.merge, (merge) => reset({ merge }))}
-      ${toggle('lines', state.lines, (lines) => reset({ lines }),
-          'a frame for each line of a function')}
-      ${select('sort', [['name', 'by name'], ['width', 'by width']], state.sort, (sort) =>
-          app.set({ sort }))}
-      ${state.hide.map((module) => button(`${module} hidden ×`, () =>
-          reset({ hide: state.hide.filter((one) => one !== module) }), { class: 'chip' }))}`;
+      <div class="bar">
+        ${toggle('icicle', state.icicle, (icicle) => app.set({ icicle }),
+            'the root at the top (i)')}
+        ${toggle('callers', state.inverted, (inverted) => reset({ inverted }),
+            'inverted: the leaf at the root (v)')}
+        ${chainsToggle(app)}
+        ${toggle('merge recursion', state.merge !== '0', (isMerged) =>
+            reset({ merge: isMerged ? 'all' : '0' }), 'a function below itself is one frame')}
+        ${toggle('lines', state.lines, (lines) => reset({ lines }),
+            'a frame for each line of a function')}
+      </div>
+      <label>order ${select('sort', [['name', 'by name'], ['width', 'by width']], state.sort,
+          (sort) => app.set({ sort }))}</label>
+      ${app.toolbar.statuses()}
+      ${this.levelsBar(levelsOf(state, app.measure ?? measureOf(app.profile, state.measure)))}
+      ${this.isComparison ? html`<label>show ${select('comparison', [['difference', 'difference'],
+          ['elided', 'only what the other has not']], state.compare, (compare) =>
+          reset({ compare }))}</label>
+        ${toggle('absolute', state.absolute, (absolute) => app.set({ absolute }),
+            'compare sizes, not shares')}` : nothing}`;
   }
 
   savers() {
@@ -316,22 +336,20 @@ export class FlamePanel {
         && one.name !== app.name).map(({ name }) => [name, name])];
     const text = state.otherRange === null ? 'all of it'
         : `${seconds(state.otherRange[0])} to ${seconds(state.otherRange[1])}`;
+    const isSame = state.otherFile === '' && `${state.range}` === `${state.otherRange}`;
     return html`
       <label>with ${select('compare with', files, state.otherFile, (otherFile) =>
           app.set({ otherFile, otherRange: null, zoom: [] }))}</label>
       <output class="other-range">${text}</output>
-      ${button('take the selection', () => app.set({ otherRange: state.range }),
-          { title: 'compare with what is selected now; then select another range' })}
-      ${button('all', () => app.set({ otherRange: null }))}
       ${button('swap', () => app.set(swappedSides(state, app.name)))}
-      ${select('comparison', [['difference', 'difference'],
-          ['elided', 'only what the other has not']], state.compare, (compare) =>
-          app.set({ compare, zoom: [] }))}
-      ${toggle('absolute', state.absolute, (absolute) => app.set({ absolute }),
-          'compare sizes, not shares')}
-      ${state.compare !== 'difference' ? nothing
-          : [swatch('less', app.palette.diverging(-0.7)),
-          swatch('more', app.palette.diverging(0.7))]}`;
+      <span class="hint">${isSame ? 'Both sides are the same. ' : ''}Drag selects a range, Alt and
+        drag the other one.</span>`;
+  }
+
+  scale() {
+    const { palette } = this.app;
+    return html`change, of all: ${STEPS.map((part) => swatch(scaleText(part),
+        `${part < 0 ? `${cssPattern('hatch')}, ` : ''}${palette.diverging(Math.cbrt(part))}`))}`;
   }
 
   levelsBar(levels) {
@@ -341,7 +359,7 @@ export class FlamePanel {
         && hasLevel(app.profile, level));
     const put = (next) => app.set({ levels: next, zoom: [] });
     const isFixed = (level) => level === 'sign';
-    return html`
+    return html`<div class="bar levels">
       <span class="muted">group by, root first:</span>
       ${repeat(levels, (level) => level, (level, i) => html`
         <span class="chip" data-level=${level}>
@@ -354,8 +372,16 @@ export class FlamePanel {
               put(levels.filter((one) => one !== level)), { label: `without ${level}` })}
         </span>`)}
       ${repeat(others, (level) => level, (level) =>
-          button(`+ ${LEVELS[level].title}`, () => put([...levels, level]), { class: 'add' }))}`;
+          button(`+ ${LEVELS[level].title}`, () => put([...levels, level]), { class: 'add' }))}
+    </div>`;
   }
+}
+
+// Of the whole: what the colours of a comparison mean.
+const STEPS = [-1, -0.1, -0.01, 0, 0.01, 0.1, 1];
+
+function scaleText(part) {
+  return part === 0 ? '0' : `${part < 0 ? '−' : '+'}${Math.abs(100 * part)} %`;
 }
 
 const PIDS_MOST = 100; // an address holds them

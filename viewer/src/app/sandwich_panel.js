@@ -41,13 +41,16 @@ export class SandwichPanel {
     ];
   }
 
+  options() {
+    return html`${chainsToggle(this.app)} ${this.app.toolbar.statuses()}`;
+  }
+
   makeView(side) {
     return new FlameView(side, {
       onZoom: (node) => {
         this.zoom[side] = node;
         this.draw();
       },
-      onPick: () => {},
       describe: (node) => this.describe(side, node),
     });
   }
@@ -67,7 +70,7 @@ export class SandwichPanel {
   async render(isStale) {
     const { app } = this;
     const { state, profile, measure } = app;
-    render(html`${this.table.filterBox()} ${chainsToggle(app)}
+    render(html`${this.table.filterBox()}
       <span class="muted">a click shows callers and callees</span>`, this.bar);
     const options = { hasLines: state.lines, hidden: new Set(state.hide) };
     const levels = levelsOf(state, measure);
@@ -119,6 +122,7 @@ export class SandwichPanel {
         isIcicle: side === 'callees',
         matches: null,
         colourOf: null,
+        hasAncestors: true,
       });
     }
   }

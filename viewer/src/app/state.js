@@ -6,7 +6,8 @@ import { levelNames } from '../model/levels.js';
 const DEFAULTS = {
   file: '', // the profile's name; empty: the newest
   measure: 'samples',
-  heat: false, // is the heatmap shown
+  heat: false, // is the heatmap shown in place of the lanes
+  tracks: '', // of the node: the most telling ones, or all
   rows: 0, // of the heatmap, a column; 0: cells of whole ticks
   range: null, // what is selected: [fromUs, toUs) since the profile's start; null: all
   time: null, // what the time axis shows; null: all
@@ -18,7 +19,7 @@ const DEFAULTS = {
   icicle: true,
   inverted: false,
   chains: false, // below a stack that of the process it waits for
-  merge: false, // recursion
+  merge: '0', // recursion: '1' neighbours of one function, 'all': also with others between them
   lines: false,
   sort: 'width',
   show: 'busy', // on a CPU or ready; waiting; all
@@ -35,7 +36,6 @@ const DEFAULTS = {
   absolute: false, // differences not normalised
   follow: true,
   theme: '',
-  palette: 'blue',
 };
 
 const CHOICES = {
@@ -44,10 +44,11 @@ const CHOICES = {
   fold: ['', 'application', 'call'],
   show: ['busy', 'waiting', 'all'],
   view: ['flame', 'compare', 'processes', 'sandwich', 'traces', 'latency'],
+  merge: ['0', '1', 'all'],
   sort: ['name', 'width'],
+  tracks: ['', 'all'],
   compare: ['difference', 'elided'],
   theme: ['', 'light', 'dark'],
-  palette: ['blue', 'cividis', 'viridis', 'inferno'],
 };
 
 const RANGES = ['range', 'otherRange', 'time'];

@@ -1,6 +1,7 @@
-// The time axis of the page: tracks of the node, and a lane for each process. Above it what is odd.
+// The time axis of the page: tracks of the node, and a lane for each process or, in place of the
+// lanes, the heatmap. Above it what is odd.
 
-import { button, html, render, select, swatch, toggle } from '../draw/controls.js';
+import { button, html, menu, nothing, render, select, toggle } from '../draw/controls.js';
 import { h, isDark } from '../draw/dom.js';
 import { activityColours, lineStyles, seriesColours } from '../draw/palette.js';
 import { TimelineView } from '../draw/timeline_view.js';
@@ -17,12 +18,19 @@ import { counted, exact, isKnown, percent, seconds } from '../model/numbers.js';
 import { AllocatorsPanel } from './allocators_panel.js';
 import { FindingsPanel } from './findings_panel.js';
 
-const ORDERS = [['odd', 'what is odd'], ['cpu', 'CPU'], ['name', 'name']];
-const BLANK = 'not sampled (of a scheduler: idle, or not sampled)';
-const FOLDS = [['', 'each process'], ['application', 'application'], ['call', 'initial call']];
+const ORDERS = [['odd', 'findings first'], ['cpu', 'CPU'], ['name', 'name']];
+const LEGEND = ['running', 'ready', 'collecting', 'waiting', 'not sampled'];
+const BLANK = 'of a scheduler: idle, or not sampled';
+const FOLDS = [['', 'a lane each process'], ['application', 'a lane each application'],
+  ['call', 'a lane each initial call'], ['heat', 'heatmap']];
+const ROWS = [[0, 'whole ticks'], [10, '100 ms'], [25, '40 ms'], [50, '20 ms'], [100, '10 ms']];
 
 const NO_LANES = [];
-const BUTTON = 29; // pixels below the top of its track
+const FEW_TRACKS = ['activity', 'memory', 'allocator', 'matches', 'allocated'];
+const LOW = 800; // pixels of a window in which memory has no room at first
+// Of the page's height, in pixels: the controls and findings of the timeline, its usual lanes, and
+// what is shown in their place or below them.
+const [HEAD, LANES, HEATMAP, TABLE, PAGE] = [92, 200, 250, 150, 900];
 
 export class TimelinePanel {
   constructor(app) {
@@ -35,11 +43,12 @@ export class TimelinePanel {
       onLane: (lane, isAdded) => this.pick(lane, isAdded),
       onResize: () => app.render(),
     });
-    this.findings = new FindingsPanel(app, () => this.showFound());
+    this.findings = new FindingsPanel(app, () => this.profile === app.profile && this.show());
     this.allocators = new AllocatorsPanel(app);
     this.bar = h('div', { class: 'bar timeline-bar' });
-    this.element = h('section', { class: 'panel timeline', 'aria-label': 'timeline' },
-        this.findings.element, this.view.element, this.bar, this.allocators.element);
+    this.element = h('section', { class: 'panel timeline', 'aria-label': 'timeline' }, this.bar,
+        h('div', { class: 'timeline-body' }, this.findings.element, this.view.element,
+            app.heatPanel, this.allocators.element));
     this.rest = null;
     this.found = null;
   }
@@ -51,12 +60,12 @@ export class TimelinePanel {
     this.element.hidden = profile.durationUs === 0
         || (profile.isOfAllocations && !app.source.isLive);
     if (this.element.hidden) return;
-    if (this.profile?.name !== profile.name) document.documentElement.style.minHeight = '';
     const axis = this.view.axisOf(this.timeOf(profile, state.time));
     const basics = await app.once('timeline', [profile, axis.fromUs, axis.toUs, axis.pixels],
         () => basicsOf(profile, axis.grid));
     await this.allocators.prepare(profile);
-    this.view.scroller.hidden = this.bar.hidden = profile.isOfAllocations;
+    this.bar.hidden = profile.isOfAllocations;
+    this.view.scroller.hidden = profile.isOfAllocations || state.heat;
     if (isStale()) return;
     // Of a session that runs, the rest of before is there until the new one is.
     if (this.rest !== null && this.profile?.name !== profile.name) this.rest = null;
@@ -83,23 +92,6 @@ export class TimelinePanel {
     if (this.profile && this.rest?.profile === this.app.profile && !this.rest.doubts) {
       this.findings.ask(this.profile);
     }
-  }
-
-  /** Findings move the panels below; the element under the pointer keeps its place, also where the
-   * page has to be longer for that. */
-  showFound() {
-    if (!this.profile || this.profile !== this.app.profile) return;
-    const pointedAt = [...document.querySelectorAll(':hover')].at(-1);
-    const before = pointedAt?.getBoundingClientRect().top;
-    this.show();
-    // One that is not shown any more has no place.
-    if (!pointedAt || pointedAt.getClientRects().length === 0) return;
-    const moved = pointedAt.getBoundingClientRect().top - before;
-    if (moved > 0) {
-      const page = document.documentElement;
-      page.style.minHeight = `${Math.ceil(scrollY + moved) + page.clientHeight}px`;
-    }
-    scrollBy(0, moved);
   }
 
   /** Of the search, if it was counted for what is shown. */
@@ -149,7 +141,6 @@ export class TimelinePanel {
       range: state.range,
       other: state.view === 'compare' && state.otherFile === '' ? state.otherRange : null,
     });
-    this.showButtons();
     this.findings.begin(profile);
     this.findings.show(profile);
     this.showBar(lanes);
@@ -188,11 +179,13 @@ export class TimelinePanel {
   }
 
   tracks() {
-    const { basics, rest, colours, isMatch, allocators: { found, chosen } } = this;
-    const key = [basics, rest, colours, isMatch, found, chosen];
+    const { basics, rest, colours, isMatch, allocators: { found, chosen }, app: { state } } = this;
+    const isLow = innerHeight < LOW;
+    const key = [basics, rest, colours, isMatch, found, chosen, state.tracks, isLow];
     if (this.trackKey?.every((part, i) => part === key[i])) return this.made;
     this.trackKey = key;
-    this.made = this.makeTracks();
+    const few = isLow && found === null ? FEW_TRACKS.filter((id) => id !== 'memory') : FEW_TRACKS;
+    this.made = this.makeTracks().filter(({ id }) => state.tracks === 'all' || few.includes(id));
     return this.made;
   }
 
@@ -208,28 +201,11 @@ export class TimelinePanel {
     }
     if (rest?.node.runQueues.some(isKnown)) tracks.push(runQueueTrackOf(rest.node));
     const series = seriesColours(colours.isDark);
-    if (rest?.node.memory.length > 0) {
-      tracks.push(memoryTrackOf(rest.node, series, rest.node.hasAllocators ? this.action() : null));
-    }
+    if (rest?.node.memory.length > 0) tracks.push(memoryTrackOf(rest.node, series));
     const { found, chosen } = this.allocators;
     if (found !== null) tracks.push(allocatorTrackOf(found, chosen, series));
     if (isMatch) tracks.push(matchesTrackOf(this.matchShares(basics, isMatch.row)));
     return tracks;
-  }
-
-  action() {
-    const { app } = this;
-    const isOn = this.allocators.found !== null;
-    return { text: 'allocators', isOn, run: () => app.set({ allocators: isOn ? '' : 'all' }) };
-  }
-
-  // Of tracks, below their titles.
-  showButtons() {
-    const { places, buttons } = this.view;
-    render(places.filter(({ track }) => track.action).map(({ track: { action }, y }) =>
-        html`<div .style=${`top:${y + BUTTON}px;width:${this.axis.left - 8}px`}>${
-          toggle(action.text, action.isOn, action.run, 'what they have, and what is used of it')}
-        </div>`), buttons);
   }
 
   matchShares(basics, isMatch) {
@@ -257,22 +233,42 @@ export class TimelinePanel {
     const { state } = app;
     const sampled = lanes.reduce((sum, lane) => sum + lane.processes.length, 0);
     const all = rest?.processes > sampled ? ` of ${exact(rest.processes)}` : '';
+    const isZoomable = state.range !== null && `${state.range}` !== `${state.time}`;
     render(html`
       <span class="verdict">${this.findings.verdict()}</span>
-      <span class="muted">${exact(sampled)}${all} processes sampled</span>
-      <label>by ${select('order of lanes', ORDERS, state.lanes, (order) =>
-          app.set({ lanes: order }))}</label>
-      <label>a lane: ${select('fold lanes', FOLDS, state.fold, (fold) => app.set({ fold }))}</label>
-      ${button('zoom to selection', () => app.set({ time: state.range }), { isOff: state.range
-          === null, title: 'a double click on it, or Ctrl and the wheel, do so, too' })}
-      ${button('all of the time', () => app.set({ time: null }), { isOff: state.time === null })}
+      <span class="muted sampled">${exact(sampled)}${all} processes sampled</span>
       <span class="space"></span>
-      <span class="legend">${['running', 'ready', 'collecting', 'waiting'].map((name) =>
-          swatch(name, colours[name]))}${swatch(BLANK, 'transparent')}${LANE_LINES.map(
+      ${state.heat ? nothing : html`<span class="legend">${LEGEND.map((name) =>
+        html`<span class="key" title=${name === 'not sampled' ? BLANK : nothing}><i
+          class=${`swatch lane-${name.replace(' ', '-')}`}></i>${name}</span>`)}${LANE_LINES.map(
           (name) => html`<span class="key"><i class="swatch line"
-            .style=${`background:${colours.lines[name].colour}`}></i>${name}</span>`)}</span>`,
-    this.bar);
+            .style=${`background:${colours.lines[name].colour}`}></i>${name}</span>`)}</span>`}
+      ${isZoomable ? button('zoom to selection', () => app.set({ time: state.range }),
+          { title: 'a double click on it, or Ctrl and the wheel, do so, too' }) : nothing}
+      ${state.time === null ? nothing : button('all of the time', () => app.set({ time: null }))}
+      ${menu('Timeline', this.options())}`, this.bar);
     this.element.dataset.lanes = String(lanes.length);
+    const room = state.heat ? HEATMAP : Math.min(20 * lanes.length,
+        LANES + Math.max(0, (innerHeight - PAGE) / 2));
+    this.element.style.setProperty('--room', `${Math.round(HEAD + this.view.trackHeight + room
+      + (this.allocators.found === null ? 0 : TABLE))}px`);
+  }
+
+  options() {
+    const { app, rest, allocators } = this;
+    const { state } = app;
+    return html`
+      <label>below the tracks ${select('fold lanes', FOLDS, state.heat ? 'heat' : state.fold,
+          (fold) => app.set(fold === 'heat' ? { heat: true } : { heat: false, fold }))}</label>
+      ${state.heat ? html`<label>a cell ${select('rows', ROWS, state.rows, (n) =>
+            app.set({ rows: Number(n) }))}</label>`
+        : html`<label>lanes by ${select('order of lanes', ORDERS, state.lanes, (order) =>
+            app.set({ lanes: order }))}</label>`}
+      ${toggle('all tracks', state.tracks === 'all', (isAll) =>
+          app.set({ tracks: isAll ? 'all' : '' }), 'ticks, schedulers, run queue, memory')}
+      ${rest?.node?.hasAllocators ? toggle('allocators', allocators.found !== null, (isOn) =>
+          app.set({ allocators: isOn ? 'all' : '' }), 'what they have, and what is used of it')
+        : nothing}`;
   }
 }
 

@@ -1,12 +1,10 @@
 // What there is to choose around the pictures: file, question, measure, range, filters, and which
 // panel is shown. All of it is rendered again whenever something changes, into the same elements.
 
-import { button, html, menu, nothing, render, saving, select, swatch, toggle } from
+import { button, html, live, menu, nothing, render, saving, select, toggle } from
   '../draw/controls.js';
 import { h } from '../draw/dom.js';
 import { csv } from '../draw/save.js';
-import { PALETTES, kindSample } from '../draw/palette.js';
-import { KINDS } from '../model/kinds.js';
 import { lineRows, makeLines } from '../model/lines.js';
 import { measuresOf } from '../model/measures.js';
 import { coarseText } from '../model/coarse.js';
@@ -28,15 +26,15 @@ const VIEWS = [
 
 const SHOWS = [['busy', 'on CPU or ready'], ['waiting', 'waiting'], ['all', 'all statuses']];
 const THEMES = [['', 'as the system'], ['light', 'light'], ['dark', 'dark']];
-const ROWS = [[0, 'whole ticks'], [10, '100 ms'], [25, '40 ms'], [50, '20 ms'], [100, '10 ms']];
 const BADGE_MS = 1000;
 
 export class Toolbar {
   constructor(app) {
     this.app = app;
-    this.header = h('header', { class: 'panel header' });
-    this.questions = h('section', { class: 'panel questions', 'aria-label': 'what is counted' });
-    this.tabs = h('nav', { class: 'bar tab-bar' });
+    this.header = h('header', { class: 'header' });
+    this.tabs = h('nav', { class: 'tab-bar' });
+    this.questions = h('section', { class: 'bar questions', 'aria-label': 'what is counted' });
+    this.lower = h('div', { class: 'bar lower-bar' }, this.tabs, this.questions);
     this.search = new SearchBox(app);
     this.status = h('span', { class: 'busy', role: 'status' });
     this.badge = h('span', { class: 'badge' });
@@ -59,8 +57,7 @@ export class Toolbar {
     this.search.update();
     render(this.tabsOf(), this.tabs);
     this.updateBadge();
-    if (!this.app.profile) return;
-    render(this.questionsOf(), this.questions);
+    if (this.app.profile) render(this.questionsOf(), this.questions);
   }
 
   updateBadge() {
@@ -88,28 +85,14 @@ export class Toolbar {
     return html`
       <div class="bar">
         <a class="skip" href="#panel" @click=${(event) => this.skip(event)}>to the panel</a>
-        <strong class="brand">flame_prof</strong>
-        ${file} ${this.badge} ${this.status}
+        ${file} ${this.badge} ${this.status} ${app.profile ? this.aboutOf(app.profile) : nothing}
         <span class="space"></span>
         ${this.search.element}
         ${menu('View', this.viewMenu())}
         ${menu('Save', html`${this.savers().map(saving)}`)}
-        ${this.foldButton()}
-        ${button('?', () => showHelp(), { title: 'the keys (?)', label: 'keys' })}
+        ${button('?', () => showHelp(), { title: 'keys and gestures (?)', label: 'keys' })}
       </div>
-      ${this.search.result}
-      ${app.profile ? this.aboutOf(app.profile) : nothing}`;
-  }
-
-  // Where there is little room.
-  foldButton() {
-    const { root } = this.app;
-    const isOpen = root.dataset.unfolded !== undefined;
-    return html`<button type="button" class="toggle fold-button" aria-pressed=${isOpen}
-      @click=${() => {
-        root.toggleAttribute('data-unfolded', !isOpen);
-        this.update();
-      }}>controls</button>`;
+      ${this.search.result}`;
   }
 
   skip(event) {
@@ -122,8 +105,6 @@ export class Toolbar {
     const { state } = app;
     return html`
       <label>theme ${select('theme', THEMES, state.theme, (theme) => app.set({ theme }))}</label>
-      <label>colours ${select('palette', Object.entries(PALETTES).map(([id, { title }]) =>
-          [id, title]), state.palette, (palette) => app.set({ palette }))}</label>
       ${app.source.isLive ? toggle('follow', state.follow, (follow) => app.set({ follow }),
           'show what a running session writes') : nothing}`;
   }
@@ -151,18 +132,17 @@ export class Toolbar {
     const began = profile.rows === 0 ? [] : [`${date(profile.startUs)} ${clock(profile.startUs)}`];
     document.title = `${[node || profile.name, ...began].join(', ')} - flame_prof`;
     const processes = profile.processCount - profile.isOwn.reduce((sum, n) => sum + n, 0);
-    return html`<div class="bar about">
-      ${node === '' ? nothing : html`<strong class="node">${node}</strong>`}
-      ${about.map((text) => html`<span class="fold">${text}</span>`)}
-      <span class="facts">${[counted(profile.lookCount, 'sample'),
-          processes === 1 ? '1 process' : `${exact(processes)} processes`,
-          ...began.map((time) => `${seconds(profile.durationUs)} from ${time}`)].join(', ')}</span>
+    const facts = [counted(profile.lookCount, 'sample'),
+      processes === 1 ? '1 process' : `${exact(processes)} processes`,
+      ...began.map((time) => `${seconds(profile.durationUs)} from ${time}`)].join(', ');
+    return html`
+      ${menu(html`${node === '' ? nothing : html`<strong class="node">${node}</strong> `}<span
+        class="facts">${facts}</span>`, html`<p>${[...about, facts].join(', ')}</p>
+        <dl>${options.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`,
+      'about')}
       ${coarse === null ? nothing : html`<span class="coarse" title=${coarse.long}
           tabindex="0">${coarse.short}</span>`}
-      ${damageOf(profile)}
-      ${options.length === 0 ? nothing : menu('options', html`<dl>${options.map(([name, value]) =>
-          html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`, 'fold')}
-    </div>`;
+      ${damageOf(profile)}`;
   }
 
   // --------------------------------------------------------------- questions
@@ -170,39 +150,48 @@ export class Toolbar {
   questionsOf() {
     const { app } = this;
     const { state, profile } = app;
-    const measures = measuresOf(profile);
-    const measure = app.measure ?? measures[0];
-    const asked = questionOf(measure.id, state.show);
-    const isOfSamples = !profile.isOfAllocations;
+    const options = app.panel.options?.();
     return html`
-      <div class="bar">
-        <span class="asked" role="group" aria-label="question">${isOfSamples
-            ? QUESTIONS.map((question) => this.question(question, question === asked, measures))
-            : nothing}${this.otherQuestion()}</span>
-        ${button('whole profile', () => app.set({ range: null, zoom: [] }),
-            { class: 'whole', isOff: state.range === null })}
-        <output id="range">${rangeText(state.range, profile)}</output>
-        ${isOfSamples ? this.heatBarOf() : nothing}
-        ${state.trace === '' ? nothing : button(`${state.trace} ×`, () =>
-            app.set({ trace: '', zoom: [] }), { class: 'chip', title: 'all traces' })}
-        ${state.pids.map((pid) => button(`${this.nameOf(pid)} ×`, () =>
-            app.set({ pids: state.pids.filter((one) => one !== pid), zoom: [] }),
-            { class: 'chip', title: `${pid}: show other processes again` }))}
-        <span class="space"></span>
-        ${isOfSamples ? html`<label class="fold">more ${select('measure', measures.map((one) =>
-            [one.id, one.title, one.help]), measure.id, (id) =>
-            app.set({ measure: id, zoom: [] }))}</label>
-        <label class="fold">${select('statuses', SHOWS, state.show, (show) =>
-            app.set({ show, chains: false, zoom: [] }))}</label>` : nothing}
-      </div>
-      <span class="muted help">${helpOf(measure, asked)}</span>`;
+      ${profile.isOfAllocations ? nothing : this.measureOf()} ${this.otherQuestion()}
+      <output id="range">${rangeText(state.range, profile)}</output>
+      ${state.range === null ? nothing : button('×', () => app.set({ range: null, zoom: [] }),
+          { class: 'whole', title: 'whole profile (Escape)', label: 'whole profile' })}
+      ${state.trace === '' ? nothing : button(`${state.trace} ×`, () =>
+          app.set({ trace: '', zoom: [] }), { class: 'chip', title: 'all traces' })}
+      ${state.pids.map((pid) => button(`${this.nameOf(pid)} ×`, () =>
+          app.set({ pids: state.pids.filter((one) => one !== pid), zoom: [] }),
+          { class: 'chip', title: `${pid}: show other processes again` }))}
+      ${state.hide.map((module) => button(`${module} hidden ×`, () =>
+          app.set({ hide: state.hide.filter((one) => one !== module), zoom: [] }),
+          { class: 'chip' }))}
+      <span class="space"></span>
+      ${options ? menu('Options', options, 'options') : nothing}`;
   }
 
-  question({ title, help, state }, isAsked, measures) {
-    const has = measures.some(({ id }) => id === state.measure);
-    return html`<button type="button" class="toggle" aria-pressed=${isAsked} ?disabled=${!has}
-      title=${has ? help : `${help}: this profile does not have it`}
-      @click=${() => this.app.set({ ...state, zoom: [] })}>${title}</button>`;
+  // Questions, and any other metric. What a profile does not have cannot be chosen.
+  measureOf() {
+    const { app } = this;
+    const { show } = app.state;
+    const measures = measuresOf(app.profile);
+    const measure = app.measure ?? measures[0];
+    const asked = questionOf(measure.id, show);
+    const choose = ({ target: { value } }) => app.set({ zoom: [],
+      ...(QUESTIONS.find(({ id }) => value === `?${id}`)?.state ?? { measure: value }) });
+    const option = (id, title, help, isOn, isOff = false) => html`<option value=${id} title=${help}
+      ?disabled=${isOff} .selected=${live(isOn)}>${title}</option>`;
+    return html`<select aria-label="measure" title=${helpOf(measure, asked)} @change=${choose}>
+      <optgroup label="questions">${QUESTIONS.map((question) => option(`?${question.id}`,
+          question.title, question.help, question === asked,
+          !measures.some(({ id }) => id === question.state.measure)))}</optgroup>
+      <optgroup label="metrics">${measures.map(({ id, title, help }) => option(id, title, help,
+          asked === undefined && id === measure.id))}</optgroup></select>`;
+  }
+
+  /** Of options: of which statuses samples are counted. */
+  statuses() {
+    const { app } = this;
+    return app.profile.isOfAllocations ? nothing : html`<label>statuses ${select('statuses', SHOWS,
+        app.state.show, (show) => app.set({ show, chains: false, zoom: [] }))}</label>`;
   }
 
   // Samples and allocations of one session are files of their own. The server tells of the other.
@@ -224,15 +213,6 @@ export class Toolbar {
     return name === undefined || name === pid ? pid : `${name} ${pid}`;
   }
 
-  heatBarOf() {
-    const { app } = this;
-    const { heat, rows } = app.state;
-    return html`${toggle('heatmap', heat, (isShown) => app.set({ heat: isShown }),
-        'the microscope: parts of a second')}
-      ${heat ? html`<label>${select('rows', ROWS, rows, (n) =>
-          app.set({ rows: Number(n) }))} a cell</label>` : nothing}`;
-  }
-
   // -------------------------------------------------------------------- tabs
 
   tabsOf() {
@@ -243,10 +223,7 @@ export class Toolbar {
           aria-controls="panel" aria-selected=${app.state.view === id}
           tabindex=${app.state.view === id ? 0 : -1}
           @click=${() => this.choose(id)}>${title}</button>`)}
-      </div>
-      <span class="space"></span>
-      <span class="kinds" ?hidden=${['processes', 'latency'].includes(app.state.view)}
-        >${KINDS.map((kind) => swatch(kind, kindSample(kind)))}</span>`;
+      </div>`;
   }
 
   /** Without what this page cannot do; few files have traces. */

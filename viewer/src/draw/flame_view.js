@@ -23,8 +23,8 @@ const FONT = '11px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 
 export class FlameView {
   /**
-   * @param callbacks {onZoom(node), onPick(node), describe(node) => [line], and, if there is a
-   * menu, onMenu(node, x, y) => [{title, run}]}
+   * @param callbacks {onZoom(node), describe(node) => [line], and, if there is a menu,
+   * onMenu(node) => [{title, run}]}
    */
   constructor(label, callbacks) {
     this.paints = new Map(); // by colour
@@ -48,8 +48,8 @@ export class FlameView {
   }
 
   /**
-   * @param shown {tree, widths, zoom, sort, isIcicle, matches, colourOf(node)};
-   * matches and colourOf may be null
+   * @param shown {tree, widths, zoom, sort, isIcicle, matches, colourOf(node), isLess(node),
+   * hasAncestors: are there rows for what is zoomed out of}; matches and colourOf may be null
    */
   show(shown) {
     const place = shown.tree.path(shown.zoom).join('\n');
@@ -65,10 +65,10 @@ export class FlameView {
 
   draw() {
     if (this.shown === null) return;
-    const { tree, widths, zoom, sort } = this.shown;
+    const { tree, widths, zoom, sort, hasAncestors } = this.shown;
     const pixels = Math.max(200, this.element.clientWidth);
     const [from, to] = this.window;
-    this.frames = visibleFrames(tree, widths, { zoom, pixels, sort, from, to });
+    this.frames = visibleFrames(tree, widths, { zoom, pixels, sort, from, to, hasAncestors });
     // What is below does not jump while people magnify and pan.
     const depth = Math.max(depthOf(this.frames), this.isZoomed ? this.depth : 1);
     this.depth = depth;
@@ -145,12 +145,12 @@ export class FlameView {
 
   // While something is searched, what is not it is pale; so is what is zoomed out of.
   paintOf({ node, isAncestor }) {
-    const { tree: { names, name }, matches, colourOf } = this.shown;
+    const { tree: { names, name }, matches, colourOf, isLess } = this.shown;
     const isFound = Boolean(matches?.[node]);
     const colour = isFound ? FOUND_COLOUR : this.colour(node);
     const isPale = isAncestor || (matches && !isFound);
-    const pattern = isFound || isPale || colourOf ? undefined
-        : kindPattern(names.kind[name[node]]);
+    const pattern = isFound || isPale ? undefined : !colourOf ? kindPattern(names.kind[name[node]])
+        : isLess(node) ? 'hatch' : undefined;
     const key = `${colour} ${isPale ? this.panel : ''} ${pattern}`;
     if (!this.paints.has(key)) {
       const fill = isPale ? pale(colour, this.panel) : colour;
@@ -197,7 +197,6 @@ export class FlameView {
       const frame = this.frameAt(event.offsetX, event.offsetY);
       if (frame === undefined) return;
       this.focused = frame.node;
-      this.callbacks.onPick(frame.node);
       this.callbacks.onZoom(frame.node);
     });
     canvas.addEventListener('dblclick', () => {
@@ -281,7 +280,6 @@ export class FlameView {
   focus(node) {
     this.focused = node;
     this.live.textContent = this.callbacks.describe(node).join(', ');
-    this.callbacks.onPick(node);
     this.paint();
   }
 
@@ -338,7 +336,7 @@ export class FlameView {
     const { left, top } = this.canvas.getBoundingClientRect();
     const x = left + (place?.x ?? this.seen(frame).x);
     const y = top + (place?.y ?? this.top(frame) + ROW);
-    openMenu(this.textOf(frame.node), this.callbacks.onMenu(frame.node, x, y), x, y, this.canvas);
+    openMenu(this.textOf(frame.node), this.callbacks.onMenu(frame.node), x, y, this.canvas);
     return true;
   }
 
@@ -376,8 +374,10 @@ export class FlameView {
     this.see(moved([start, 0], 0, width));
     this.focus(node);
     const frame = this.frames.find((one) => one.node === node);
-    const y = this.canvas.getBoundingClientRect().top + (frame ? this.top(frame) : 0);
-    if (y < 0 || y + ROW > innerHeight) scrollBy({ top: y - innerHeight / 2 });
+    const panel = this.canvas.closest('[role=tabpanel]');
+    const { top, height } = panel.getBoundingClientRect();
+    const y = this.canvas.getBoundingClientRect().top + (frame ? this.top(frame) : 0) - top;
+    if (y < 0 || y + ROW > height) panel.scrollBy({ top: y - height / 2 });
   }
 
   // ------------------------------------------------------------------- files

@@ -9,11 +9,8 @@ const MARKS = 8; // pixels below it, of carriers
 const MARK_APART = 7;
 const LIMIT_NEAR = 2; // times the rest: a limit further away would flatten it
 
-/**
- * @param node of nodeTracks()
- * @param action {text, isOn, run()} of its button, or null
- */
-export function memoryTrackOf(node, colours, action) {
+/** @param node of nodeTracks() */
+export function memoryTrackOf(node, colours) {
   const { timesUs, memory: kinds, rss, limit } = node;
   const rows = timesUs.map((us, i) => ({ us, rss: rss[i], limit: limit[i],
     parts: kinds.map(({ bytes }) => bytes[i]) })).filter(({ parts }) => parts.every(isKnown));
@@ -26,7 +23,6 @@ export function memoryTrackOf(node, colours, action) {
     note: rows.some((row) => isKnown(row.rss)) ? 'by kind; line: RSS' : 'by kind',
     most: short(most, 'bytes'),
     height,
-    action,
     paint(context, axis, y) {
       const level = linear(most, y + AREA, y + 1);
       const points = rows.map(({ us, parts }) => ({ us, parts }));

@@ -1,28 +1,17 @@
-// Colours. d3-scale-chromatic knows the scales that people have agreed upon. All people can tell
-// apart what means something else: colours.test.mjs simulates those who see fewer colours.
+// Colours. All people can tell apart what means something else: colours.test.mjs simulates those
+// who see fewer colours.
 
 import { hsl } from 'd3-color';
 import { interpolateRgb, piecewise } from 'd3-interpolate';
-import {
-  interpolateCividis,
-  interpolateInferno,
-  interpolateViridis,
-  interpolateYlGnBu,
-} from 'd3-scale-chromatic';
+import { interpolateYlGnBu } from 'd3-scale-chromatic';
 import { KINDS } from '../model/kinds.js';
 import { cssPattern } from './patterns.js';
 
-/** scale(0..1) from light to dark. */
-export const PALETTES = {
-  blue: { title: 'blue', scale: interpolateYlGnBu },
-  cividis: { title: 'cividis', scale: (t) => interpolateCividis(1 - t) },
-  viridis: { title: 'viridis', scale: (t) => interpolateViridis(1 - t) },
-  inferno: { title: 'inferno', scale: (t) => interpolateInferno(1 - t) },
-};
-
-const CHANGE = {
-  light: signed(['#08306b', '#4a97cf', '#f4f5f7', '#f29a38', '#7f2f04']),
-  dark: signed(['#b5dcff', '#3d86c6', '#383e48', '#bb6a14', '#ffd39c']),
+const RAMPS = {
+  light: { sequential: interpolateYlGnBu,
+    diverging: signed(['#08306b', '#4a97cf', '#f4f5f7', '#f29a38', '#7f2f04']) },
+  dark: { sequential: (t) => interpolateYlGnBu(1 - t),
+    diverging: signed(['#b5dcff', '#3d86c6', '#383e48', '#bb6a14', '#ffd39c']) },
 };
 
 // scale(-1..1)
@@ -31,22 +20,12 @@ function signed(colours) {
   return (t) => scale((t + 1) / 2);
 }
 
-const ramps = new Map();
-
 /**
- * @param palette of PALETTES
- * @returns the same for the same: {sequential(0..1), diverging(-1..1)}; release and less are below
- * 0. What is nothing looks like the page.
+ * The same for the same: {sequential(0..1), diverging(-1..1)}; release and less are below 0. What
+ * is nothing looks like the page.
  */
-export function ramp(palette, isDark) {
-  const key = `${palette.title} ${isDark}`;
-  if (!ramps.has(key)) {
-    ramps.set(key, {
-      sequential: isDark ? (t) => palette.scale(1 - t) : palette.scale,
-      diverging: CHANGE[isDark ? 'dark' : 'light'],
-    });
-  }
-  return ramps.get(key);
+export function ramp(isDark) {
+  return RAMPS[isDark ? 'dark' : 'light'];
 }
 
 // The lanes of processes and schedulers, by the words of activity.js.

@@ -22,13 +22,14 @@ const DOUBLE_MS = 400; // between two clicks
 const LINE_PIXELS = 16; // of a wheel that counts lines
 const STEP_US = 1e6; // of a key, or a tenth of what is shown
 const LANES_KEPT = 400; // pictures
-const LANES_LEAST = 6; // shown at once, the others by scrolling
-const REST_OF_PAGE = 700; // pixels for all but the lanes, the begin of the flame graph, too
 const NOT_SAMPLED = 0.02; // less of a cell is not seen
 // Lines below this are small, whatever is the most of their lane.
 const LINE_LEAST = { mailbox: 100, binaries: 4 * 1024 * 1024 };
 const ARROWS_APART = 16; // pixels: between waits of a lane that is selected
 const CHOSEN_MOST = 20; // processes: waits of more would hide the lanes
+// Form says what colour says: what waits is low, what is ready is hatched.
+const WAITING = 6; // pixels
+const HATCH = 4; // pixels from line to line
 const STACK = ['running', 'collecting', 'ready', 'other'];
 
 /** Of the time axis: the room for names at the left, and for scales at the right. */
@@ -54,9 +55,8 @@ export class TimelineView {
     }, this.spacer);
     this.cursor = h('div', { class: 'cursor', hidden: true });
     this.live = h('div', { class: 'visually-hidden', 'aria-live': 'polite' });
-    this.buttons = h('div', { class: 'track-buttons' }); // of its owner, in the room for names
-    this.element = h('div', { class: 'timeline-view' }, this.tracks, this.buttons, this.scroller,
-        this.cursor, this.live);
+    this.element = h('div', { class: 'timeline-view' }, this.tracks, this.scroller, this.cursor,
+        this.live);
     this.pictures = new Map();
     this.focused = -1;
     this.drag = null;
@@ -84,9 +84,7 @@ export class TimelineView {
     }
     this.shown = shown;
     Object.assign(this.element.dataset, { left: shown.axis.left, pixels: shown.axis.pixels });
-    const room = Math.max(LANES_LEAST, Math.floor((innerHeight - REST_OF_PAGE) / LANE));
-    const rows = Math.min(room, Math.max(1, shown.lanes.length));
-    this.scroller.style.height = `${rows * LANE}px`;
+    this.scroller.style.maxHeight = `${Math.max(1, shown.lanes.length) * LANE}px`;
     this.spacer.style.height = `${shown.lanes.length * LANE}px`;
     this.paint();
   }
@@ -328,17 +326,20 @@ export class TimelineView {
     const height = LANE - 3;
     const image = new ImageData(axis.pixels, height);
     const pixels = new Uint32Array(image.data.buffer);
-    const colour = Object.fromEntries([...ACTIVITIES, 'match'].map((name) =>
-        [name, pixelOf(name === 'match' ? themeColour('match') : colours[name])]));
+    const colour = Object.fromEntries([...ACTIVITIES, 'match', 'hatch'].map((name) =>
+        [name, pixelOf(colours[name] ?? themeColour(name))]));
     const shares = STACK.map((name) => lane.shares[ACTIVITIES.indexOf(name)]);
     for (let x = 0; x < axis.pixels; x++) {
       if (lane.known[x] < NOT_SAMPLED) continue;
       let y = height - 1;
       STACK.forEach((name, n) => {
         const rows = shares[n][x] > 0.01 ? Math.max(1, Math.round(shares[n][x] * height)) : 0;
-        for (let k = 0; k < rows && y >= 0; k++, y--) pixels[y * axis.pixels + x] = colour[name];
+        for (let k = 0; k < rows && y >= 0; k++, y--) {
+          pixels[y * axis.pixels + x] = name === 'ready' && (x + y) % HATCH === 0 ? colour.hatch
+              : colour[name];
+        }
       });
-      for (; y >= 0; y--) pixels[y * axis.pixels + x] = colour.waiting;
+      for (; y >= height - WAITING; y--) pixels[y * axis.pixels + x] = colour.waiting;
       if (lane.matches?.[x] > 0) pixels[x] = pixels[x + axis.pixels] = colour.match;
     }
     const picture = h('canvas', { width: axis.pixels, height });
@@ -389,6 +390,7 @@ export class TimelineView {
     this.element.addEventListener('wheel', (event) => this.wheel(event), { passive: false });
     this.scroller.addEventListener('keydown', (event) => this.key(event));
     new ResizeObserver(() => this.resized()).observe(this.element);
+    new ResizeObserver(() => this.paintLanes()).observe(this.scroller);
   }
 
   resized() {

@@ -5,6 +5,7 @@
 import { counted, exact, isKnown, short } from '../model/numbers.js';
 import { themeColour } from './dom.js';
 import { processColour } from './palette.js';
+import { canvasPattern } from './patterns.js';
 
 const SMALL = '10px system-ui, sans-serif';
 const DASH = 4; // pixels of the ticks' line, where samples are merged
@@ -127,6 +128,10 @@ export function activityTrackOf({ sums, peaks, sampling: { coarse } }, scheduler
           const part = (sums[name][x] * height) / most;
           context.fillStyle = colours[name];
           context.fillRect(axis.left + x, at - part, 1, part);
+          if (name === 'ready') {
+            context.fillStyle = canvasPattern(context, 'hatch');
+            context.fillRect(axis.left + x, at - part, 1, part);
+          }
           at -= part;
         }
       }

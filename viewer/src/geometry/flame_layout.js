@@ -8,10 +8,12 @@ const LEAST_PIXELS = 0.4;
  * @param zoom the node that takes the whole width
  * @param sort 'name' or 'width'
  * @param from, to the part of the zoomed node that takes the whole width, of 0 to 1
+ * @param hasAncestors are there frames of what is zoomed out of
  * @returns [{node, x, width, depth, isAncestor}], pixels; depth 0 is the root of all
  */
-export function visibleFrames(tree, widths, { zoom, pixels, sort, from = 0, to = 1 }) {
-  const frames = ancestors(tree, zoom, pixels);
+export function visibleFrames(tree, widths,
+    { zoom, pixels, sort, from = 0, to = 1, hasAncestors = false }) {
+  const frames = hasAncestors ? ancestors(tree, zoom, pixels) : [];
   if (!(widths[zoom] > 0)) return frames;
   const scale = pixels / (widths[zoom] * (to - from));
   const todo = [{ node: zoom, x: -from * widths[zoom] * scale, depth: frames.length }];

@@ -90,8 +90,9 @@ const NO_CHILDREN = Object.freeze([]);
 /**
  * Put the groups of a profile into a tree.
  *
- * options: isInverted (leaf first), isRecursionMerged (neighbours of one function
- * are one), hasLines (each line is a frame of its own), hidden (a Set of modules)
+ * options: isInverted (leaf first), recursion ('1': neighbours of one function are one; 'all': a
+ * function below itself is its outermost frame, and what was between is beside it),
+ * hasLines (each line is a frame of its own), hidden (a Set of modules)
  */
 export function addGroups(tree, side, profile, groups, options) {
   const nameOf = frameNames(tree.names, profile, options);
@@ -127,7 +128,7 @@ function isFate({ file, text }) {
 
 // Stacks share their root ends: each node of the profile has one place below
 // this root, which is found once.
-function plainPlaces(tree, profile, root, nameOf, { isRecursionMerged }) {
+function plainPlaces(tree, profile, root, nameOf, { recursion }) {
   const { node_parent: parent, node_frame: frame } = profile.tables;
   const places = new Map([[0, root]]);
   const placeOf = (node) => {
@@ -140,7 +141,7 @@ function plainPlaces(tree, profile, root, nameOf, { isRecursionMerged }) {
     let place = places.get(n);
     while (todo.length > 0) {
       n = todo.pop();
-      place = step(tree, place, root, nameOf(frame[n]), isRecursionMerged);
+      place = step(tree, place, root, nameOf(frame[n]), recursion);
       places.set(n, place);
     }
     return place;
@@ -148,18 +149,21 @@ function plainPlaces(tree, profile, root, nameOf, { isRecursionMerged }) {
   return placeOf;
 }
 
-function invertedPlace(tree, profile, root, node, nameOf, { isRecursionMerged }) {
+function invertedPlace(tree, profile, root, node, nameOf, { recursion }) {
   const { node_parent: parent, node_frame: frame } = profile.tables;
   let place = root;
   for (let n = node; n !== 0; n = parent[n]) {
-    place = step(tree, place, root, nameOf(frame[n]), isRecursionMerged);
+    place = step(tree, place, root, nameOf(frame[n]), recursion);
   }
   return place;
 }
 
-function step(tree, place, root, name, isRecursionMerged) {
+function step(tree, place, root, name, recursion) {
   if (name < 0) return place;
-  if (isRecursionMerged && place !== root && tree.name[place] === name) return place;
+  for (let n = place; n !== root && recursion !== '0'; n = tree.parent[n]) {
+    if (tree.name[n] === name) return n;
+    if (recursion === '1') break;
+  }
   return tree.child(place, name);
 }
 

@@ -23,7 +23,7 @@ async function chainsOf(profile) {
   const groups = await groupSamples(selection, measureOf(profile, 'samples'), [],
       { modules: null });
   const tree = new FlameTree(new Names());
-  addGroups(tree, 0, groups.profile, groups, { isInverted: false, isRecursionMerged: false,
+  addGroups(tree, 0, groups.profile, groups, { isInverted: false, recursion: '0',
     hasLines: true, hidden: new Set() });
   tree.finish();
   return tree.self[0].flatMap((n, node) => (n > 0 ? [`${tree.path(node).join(' > ')} ${n}`] : []))

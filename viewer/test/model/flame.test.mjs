@@ -4,8 +4,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { extentOf, moved, visibleFrames, zoomed } from '../../src/geometry/flame_layout.js';
 import { changes, shares } from '../../src/model/compare.js';
+import { groupSamples } from '../../src/model/groups.js';
+import { measureOf } from '../../src/model/measures.js';
 import { Names } from '../../src/model/names.js';
-import { FlameTree, search } from '../../src/model/tree.js';
+import { select } from '../../src/model/selection.js';
+import { addGroups, FlameTree, search } from '../../src/model/tree.js';
+import { buildProfile } from './build_profile.mjs';
 
 // all: a 60 (a1 20, a2 40), b 40
 function example() {
@@ -100,5 +104,30 @@ test('a C++ function is found by its name and by its symbol', () => {
   tree.finish();
   for (const pattern of [/BeamAssembler::embed/, /^_ZN13Beam/]) {
     assert.equal(search(tree, 0, pattern).matches[node], 1);
+  }
+});
+
+// Root first: behind a function that comes again is what it was called for the first time.
+const CUT = [
+  ['abc', 'abc'], ['aab', 'ab'], ['abab', 'ab'], ['ababc', 'abc'], ['abcbd', 'abd'],
+  ['abacb', 'acb'], ['abcabd', 'abd'],
+];
+
+test('a function below itself is one frame, whatever was between', async () => {
+  const samples = CUT.map(([calls], i) => ({ process: 0, us: 1000 * i,
+    stack: [...calls].reverse().map((name) => `m:${name}/0`) }));
+  const profile = await buildProfile({ processes: [{ pid: '<0.1.0>' }], samples });
+  const selection = await select(profile, null, { pids: [], show: 'all' });
+  const groups = await groupSamples(selection, measureOf(profile, 'samples'), [], {});
+  for (const isInverted of [false, true]) {
+    const tree = new FlameTree(new Names());
+    addGroups(tree, 0, profile, groups, { isInverted, recursion: 'all', hasLines: false,
+      hidden: new Set() });
+    tree.finish();
+    const found = tree.self[0].flatMap((n, node) => (n === 0 ? []
+        : Array(n).fill(tree.path(node).map((text) => text[2]).join(''))));
+    const wanted = isInverted ? ['cba', 'ba', 'ba', 'cba', 'dba', 'ba', 'dba']
+        : CUT.map(([, left]) => left);
+    assert.deepEqual(found.sort(), wanted.sort());
   }
 });
