@@ -21,9 +21,11 @@ export function frameTests(test, { browser, url, profile, hostile }) {
     await page.focus('.flame');
     await page.keyboard.press('ArrowDown');
     const said = await text(page, '.flame-box [aria-live]');
-    assert.match(said, /^(waiting|running|runnable|garbage_collecting), .* % of all: /);
+    assert.match(said, /^(waiting|running|ready|collecting), [\d.]+ % of all: /);
     await change(page, () => page.keyboard.press('Enter'));
-    assert.equal((await state(page)).zoom, said.split(',')[0]);
+    const words = { ready: 'runnable', collecting: 'garbage_collecting' };
+    const [word] = said.split(',');
+    assert.equal((await state(page)).zoom, words[word] ?? word);
   }));
 
   test('Ctrl and the wheel magnify, a drag pans, a double click shows all', withEqual(
@@ -54,6 +56,37 @@ export function frameTests(test, { browser, url, profile, hostile }) {
       assert.equal((await state(page)).zoom, undefined);
       assert.deepEqual(await svgFrames(page), before);
     }, '&levels=pid'));
+
+  test('shares are of all, of the parent and of what is zoomed, and the path leads back', withPage(
+      async (page) => {
+    const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
+    const total = new Map(rows.map((row) => [row.stack, Number(row.total)]));
+    const deep = rows.filter(({ stack }) => stack.split(';').length === 4)
+        .sort((a, b) => Number(b.total) - Number(a.total))[0].stack.split(';');
+    const zoom = encodeURIComponent(deep.slice(0, 2).join('\u001f'));
+    await change(page, () => page.evaluate((to) => (location.hash += `&zoom=${to}`), zoom));
+    const frame = (await svgFrames(page)).map(({ title }) => title.split('\n'))
+        .find(([name, , , of]) => name === deep[3] && /zoomed/.test(of));
+    const part = (n) => 100 * total.get(deep.join(';')) / total.get(deep.slice(0, n).join(';'));
+    [part(0), part(3), part(2)].forEach((wanted, i) =>
+        assert.ok(Math.abs(parseFloat(frame[1 + i]) - wanted) < 0.06, `${frame}: ${wanted}`));
+    const crumbs = page.locator('.crumbs button');
+    assert.equal(await crumbs.count(), 4); // the root, two frames, and the menu
+    await change(page, () => crumbs.nth(1).click());
+    assert.equal((await state(page)).zoom, deep[0]);
+  }, '&sort=width'));
+
+  test('a block of narrow frames says how many they are, and opens', withPage(async (page) => {
+    const blocks = (all) => all.filter(({ title }) => /^\d+ frames?, /.test(title));
+    const before = await svgFrames(page);
+    const [block] = blocks(before).sort((a, b) => b.width - a.width);
+    assert.ok(block, 'there is one');
+    const names = new Set(before.map(({ title }) => title));
+    await page.mouse.click(...(await at(page, '.flame', block.x + block.width / 2, block.y + 9)));
+    const opened = (await svgFrames(page)).filter(({ title, y }) => y === block.y
+        && !names.has(title));
+    assert.ok(opened.some(({ title, width }) => width >= 15 && !/^\d+ frames?, /.test(title)));
+  }, '&sort=width'));
 
   test('a frame has a menu, by pointer and by keys', withPage(async (page) => {
     const items = () => page.locator('[role=menuitem]').allTextContents();

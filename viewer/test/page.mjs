@@ -22,15 +22,21 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     assert.match(await text(page, '#range'), /1 s to 2.520 s/);
   }));
 
-  test('a click selects a second, Shift extends, Escape clears', withPage(async (page) => {
+  test('a click selects a cell, the next all to another, Shift extends, Escape clears', withPage(
+      async (page) => {
     const { left, width } = await columns(page);
-    const click = async (x) => page.mouse.click(...(await at(page, '.heat', x, 50)));
-    await change(page, () => click(left + 1.5 * width));
-    assert.equal((await state(page)).range, '1000000-2000000');
+    const click = async (column, y) => change(page, async () =>
+      page.mouse.click(...(await at(page, '.heat', left + (column + 0.5) * width, y))));
+    await click(2, 150); // 12 cells of 20 ms from below
+    assert.equal((await state(page)).range, '2240000-2260000');
+    await click(1, 50);
+    assert.equal((await state(page)).range, '1740000-2260000');
+    await click(2, 50);
+    assert.equal((await state(page)).range, '2740000-2760000');
     await page.keyboard.down('Shift');
-    await change(page, () => click(left + 2.5 * width));
+    await click(1, 199);
     await page.keyboard.up('Shift');
-    assert.equal((await state(page)).range, '1000000-3000000');
+    assert.equal((await state(page)).range, '1000000-2760000');
     await page.focus('.heat');
     await change(page, () => page.keyboard.press('Escape'));
     assert.equal((await state(page)).range, undefined);
@@ -175,6 +181,18 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     assert.match(await text(page, '.summary'),
         new RegExp(`^${Number(row.samples).toLocaleString('en-US')} samples?$`));
   }, '&view=processes'));
+
+  test('the processes show the column of the question first, and all of them fit', withPage(
+      async (page) => {
+    for (const [question, title] of [['cpu', 'reductions'], ['waiting', 'waiting'],
+        ['mailbox', 'longest queue'], ['memory', 'most memory'], ['binaries', 'most binaries'],
+        ['collecting', 'collecting']]) {
+      await change(page, () => page.selectOption('[aria-label="measure"]', `?${question}`));
+      const heads = await page.locator('.processes th').allTextContents();
+      assert.equal(heads[2].trim(), `${title} ▾`);
+      assert.ok(await page.$eval('#panel', (box) => box.scrollWidth <= box.clientWidth));
+    }
+  }, '&view=processes', { viewport: { width: 1024, height: 700 } }));
 
   test('the sandwich adds up', withPage(async (page) => {
     const rows = parseCsv(await saved(page, 'save the functions as CSV'));
@@ -344,6 +362,22 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     await page.context().close();
   });
 
+  test('a comparison begins with the halves of the profile, and says how to choose', withPage(
+      async (page) => {
+    await change(page, () => page.click('[role=tab]:text-is("Compare")'));
+    const { range, otherRange } = await state(page);
+    assert.equal(otherRange, `0-${range.split('-')[0]}`);
+    assert.match(await text(page, '.hint'), /^Drag selects a range, Alt and\s+drag the other one/);
+    assert.deepEqual((await page.locator('.kinds .key').allTextContents()),
+        ['−100 %', '−10 %', '−1 %', '0', '+1 %', '+10 %', '+100 %']);
+    await page.focus('.flame');
+    await page.keyboard.press('ArrowDown');
+    assert.match(await text(page, '.flame-box [aria-live]'),
+        /other side [\d,]+ samples?, [\d,.]+ (more|fewer), both taken/);
+    await show(page, `file=${encodeURIComponent(profile)}&view=compare`);
+    assert.match(await text(page, '.hint'), /^Both sides are the same\./);
+  }));
+
   test('two files are compared', withPage(async (page) => {
     assert.match(await text(page, '.summary'),
         /compared with [\d,]+ samples?/);
@@ -356,7 +390,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     for (const where of [`${url}#file=${encodeURIComponent(hostile)}&levels=process${WHOLE}`,
         `file://${join(directory, 'hostile.html')}#levels=process${WHOLE}`]) {
       const page = await openPage(browser, where);
-      for (const view of ['flame', 'processes', 'sandwich', 'compare']) {
+      for (const view of ['flame', 'processes', 'sandwich', 'compare', 'stacks']) {
         await show(page, `${where.split('#')[1]}&view=${view}`);
         if (view === 'sandwich') await change(page, () => page.click('tbody tr:first-child'));
         if (view === 'flame') {
@@ -528,7 +562,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
   ]) {
     test(`nothing is wider than ${title}`, async () => {
       const page = await openPage(browser, address(), options);
-      for (const view of ['flame', 'compare', 'processes', 'sandwich']) {
+      for (const view of ['flame', 'compare', 'processes', 'sandwich', 'stacks']) {
         await show(page, `file=${encodeURIComponent(profile)}&view=${view}`);
         const [wide, room] = await page.evaluate(() =>
             [document.documentElement.scrollWidth, innerWidth]);

@@ -150,6 +150,34 @@ export function timelineTests(test, { browser, url, profile, hostile }) {
     assert.match(await text(page, '.timeline-bar'), /[\d,]+ (of [\d,]+ )?processes sampled/);
   }));
 
+  test('stacks over time lie below the lanes, and a click selects the time of a frame', withPage(
+      async (page) => {
+    const [tracks, flame] = await Promise.all(['.tracks', '.flame'].map((one) =>
+        page.locator(one).boundingBox()));
+    const { left, pixels } = await page.$eval('.timeline-view', ({ dataset }) => ({ ...dataset }));
+    assert.equal(flame.x, tracks.x + Number(left));
+    assert.equal(flame.width, Number(pixels));
+    await page.focus('.flame');
+    await page.keyboard.press('ArrowDown');
+    const said = await text(page, '.flame-box [aria-live]');
+    const [, from, to] = /, ([\d.]+) s to ([\d.]+) s: /.exec(said);
+    await change(page, () => page.keyboard.press('Enter'));
+    const range = (await state(page)).range.split('-').map(Number);
+    assert.deepEqual(range.map((us) => (us / 1e6).toFixed(3)),
+        [from, to].map((one) => Number(one).toFixed(3)));
+    assert.match(await page.inputValue('[aria-label="stacks of"]'), /^p/);
+    await change(page, () => page.selectOption('[aria-label="stacks of"]', 's1'));
+    assert.equal((await state(page)).stacks, '1');
+  }, '&view=stacks&show=all'));
+
+  test('a lane tells the function at the pointer', withPage(async (page) => {
+    const rows = parseCsv(await saved(page, 'save the processes as CSV'));
+    const { name } = rows[0];
+    await page.mouse.move(...(await place(page, '.lanes', 0.5, 10)));
+    await page.waitForFunction(() => /\nin /.test(document.querySelector('.tip')?.innerText));
+    assert.ok((await page.innerText('.tip')).startsWith(`${name}\nin `));
+  }, '&view=processes&file=gaps.log', 'gaps.log'));
+
   test('a search lights up its samples over time', withPage(async (page) => {
     const height = async () => (await page.locator('.tracks').boundingBox()).height;
     const before = await height();

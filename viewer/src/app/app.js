@@ -20,6 +20,7 @@ import { FlamePanel } from './flame_panel.js';
 import { LazyPanel } from './lazy_panel.js';
 import { ProcessPanel } from './process_panel.js';
 import { SandwichPanel } from './sandwich_panel.js';
+import { StacksPanel } from './stacks_panel.js';
 import { TimelinePanel } from './timeline_panel.js';
 import { TracePanel } from './trace_panel.js';
 import { Toolbar } from './toolbar.js';
@@ -64,6 +65,7 @@ export class App {
       compare: new FlamePanel(this, true),
       processes: new ProcessPanel(this),
       sandwich: new SandwichPanel(this),
+      stacks: new StacksPanel(this),
       traces: new TracePanel(this),
       latency: new LazyPanel(this, 'latency'),
       allocations: new LazyPanel(this, 'allocations'),
@@ -376,7 +378,9 @@ export class App {
     if (view === 'processes' && profile?.isOfAllocations) {
       return this.source.isLive ? this.panels.allocations : this.panels.flame;
     }
-    return this.panels[view === 'latency' && this.measuredNode === null ? 'flame' : view];
+    const isMissing = (view === 'latency' && this.measuredNode === null)
+        || (view === 'stacks' && (profile?.isOfAllocations || this.timeline.axis === undefined));
+    return this.panels[isMissing ? 'flame' : view];
   }
 
   async renderPanel(isStale) {

@@ -3,6 +3,7 @@
 
 import { button, html, menu, nothing, render } from '../draw/controls.js';
 import { h } from '../draw/dom.js';
+import { worded } from '../model/activity.js';
 import { counted, exact } from '../model/numbers.js';
 import { sessionOf } from './session.js';
 import { viewOf } from './state.js';
@@ -101,7 +102,7 @@ export class FindingsPanel {
     return html`<div class="finding" data-kind=${kind} data-severity=${severity}>
       <button type="button" aria-pressed=${String(isOn)}
         @click=${() => this.app.set(isOn ? EVERYTHING : shownBy(finding))}>
-        <strong><em>${severity}: ${kind}:</em> ${title}</strong>
+        <strong><em>${severity}: ${worded(kind)}:</em> ${title}</strong>
         <span>${sentences.join(' ')}</span></button>
       ${this.command(finding, profile)}</div>`;
   }

@@ -8,6 +8,7 @@ import { openMenu } from '../draw/menu.js';
 import { kindSample } from '../draw/palette.js';
 import { cssPattern } from '../draw/patterns.js';
 import { csv } from '../draw/save.js';
+import { worded } from '../model/activity.js';
 import { changes, elided, shares } from '../model/compare.js';
 import { firstSeen } from '../model/first_seen.js';
 import { groupSamples } from '../model/groups.js';
@@ -41,7 +42,7 @@ export class FlamePanel {
     const levels = levelsOf(app.state, app.measure);
     if (this.isComparison) render(this.comparisonBar(), this.bar);
     render(this.isComparison && app.state.compare === 'difference' ? this.scale()
-        : KINDS.map((kind) => swatch(kind, kindSample(kind))), this.kinds);
+        : KINDS.map((kind) => swatch(worded(kind), kindSample(kind))), this.kinds);
     const tree = await this.makeTree(levels);
     if (isStale()) return;
     this.shownLevels = levels;
@@ -225,8 +226,9 @@ export class FlamePanel {
     const change = this.changes[node];
     const { unit, kind } = this.app.measure;
     const { absolute } = this.app.state;
-    const size = absolute ? full(Math.abs(change), unit) : this.weight(Math.abs(change), 0);
     const isCounted = kind !== 'value' && (unit === 'samples' || unit === 'count');
+    const size = isCounted ? exact(Math.abs(change)) : absolute ? full(Math.abs(change), unit)
+        : this.weight(Math.abs(change), 0);
     const how = change === 0 ? 'no change' : `${size} ${change > 0 ? 'more'
         : isCounted ? 'fewer' : 'less'}`;
     return `other side ${before}; ${how}${absolute ? '' : ', both taken as equally large'}`;

@@ -4,7 +4,7 @@
 import { html, render } from '../draw/controls.js';
 import { h } from '../draw/dom.js';
 import { TableView } from '../draw/table_view.js';
-import { ACTIVITIES, activitiesOf } from '../model/activity.js';
+import { ACTIVITIES, activitiesOf, worded } from '../model/activity.js';
 import { exact, percent, short } from '../model/numbers.js';
 import { processTable } from '../model/processes.js';
 import { select } from '../model/selection.js';
@@ -34,12 +34,15 @@ export class ProcessPanel {
   }
 
   tableOf(profile) {
-    if (this.table === undefined || this.statuses !== profile.statuses.join()) {
-      const { sort, filter } = this.table ?? {};
-      this.statuses = profile.statuses.join();
-      this.table = new TableView('processes', columnsOf(profile), 'reductions', (row, event) =>
+    const { show } = this.app.state;
+    const asked = show === 'waiting' ? 'waiting' : ANSWERS[this.app.measure.id] ?? 'reductions';
+    const key = [asked, ...profile.statuses].join();
+    if (this.key !== key) {
+      this.key = key;
+      const filter = this.table?.filter ?? '';
+      this.table = new TableView('processes', columnsOf(profile, asked), asked, (row, event) =>
           this.pick(row, event));
-      if (sort) Object.assign(this.table, { sort, filter });
+      this.table.filter = filter;
       this.box.replaceChildren(this.table.element);
       render(html`${this.table.filterBox()}
         <span class="muted">a click shows only this process, with Shift or Ctrl it is added</span>
@@ -58,18 +61,24 @@ export class ProcessPanel {
   }
 }
 
-function columnsOf(profile) {
+// The column that answers a question, by its measure.
+const ANSWERS = { message_queue_len: 'queue_peak', memory: 'memory_peak',
+  binaries: 'binaries_peak', collecting: 'garbage_collecting' };
+
+// The one that is asked for is the first number; shares of statuses are in the bar, too.
+function columnsOf(profile, asked) {
   const number = (id, title, value, text, more = {}) =>
       ({ id, title, value, text: text ?? ((row) => exact(value(row))), isNumber: true, ...more });
   const shareOf = (status) => (row) => row.statuses[status] / row.samples;
-  return [
+  const columns = [
     { id: 'name', title: 'name or call', value: (row) => row.name, isClipped: true },
     { id: 'pid', title: 'pid', value: (row) => row.pid, isWord: true },
     { id: 'activity', title: 'activity', cell: activityBar(profile.statuses), value: () => '',
         order: busyShare(profile.statuses), help: 'the share of its observations, by status' },
     ...profile.statuses.map((status, i) =>
-        number(status || 'no status', titleOf(status), (row) => row.statuses[i], (row) =>
-            percent(shareOf(i)(row)), { order: shareOf(i) })),
+        number(status || 'no status', worded(status) || 'no status', (row) => row.statuses[i],
+            (row) => percent(shareOf(i)(row)),
+            { order: shareOf(i), isHidden: status !== asked })),
     { id: 'waits_in', title: 'waits in', value: (row) => row.waitsIn, isClipped: true,
         help: 'the function in which it waited most' },
     number('samples', 'samples', (row) => row.samples),
@@ -81,10 +90,9 @@ function columnsOf(profile) {
         short(row.binariesPeak, 'bytes')),
     number('growth', 'growth', (row) => row.growth, (row) => short(row.growth, 'bytes')),
   ];
-}
-
-function titleOf(status) {
-  return status === 'garbage_collecting' ? 'collecting' : status || 'no status';
+  const at = columns.findIndex(({ id }) => id === asked);
+  if (at > 2) columns.splice(2, 0, ...columns.splice(at, 1));
+  return columns;
 }
 
 function sharesOf(statuses, row) {

@@ -15,6 +15,7 @@ const DEFAULTS = {
   allocators: '', // the one that is shown over time; empty: none is shown
   fold: '', // lanes: a process each, or all of an application or an initial call
   levels: null, // words of levels.js; null: those that suit the measure
+  stacks: '', // over time: the number of a scheduler, or empty: of a process
   view: 'flame',
   icicle: true,
   inverted: false,
@@ -43,7 +44,8 @@ const CHOICES = {
   lanes: ['odd', 'cpu', 'name'],
   fold: ['', 'application', 'call'],
   show: ['busy', 'waiting', 'all'],
-  view: ['flame', 'compare', 'processes', 'sandwich', 'traces', 'latency'],
+  view: ['flame', 'compare', 'processes', 'sandwich', 'stacks', 'traces',
+    'latency'],
   merge: ['0', '1', 'all'],
   sort: ['name', 'width'],
   tracks: ['', 'all'],

@@ -8,6 +8,8 @@ import { TimelineView } from '../draw/timeline_view.js';
 import { allocatorTrackOf, memoryTrackOf } from '../draw/memory_track.js';
 import { activityTrackOf, matchesTrackOf, runQueueTrackOf, samplingTrackOf,
   schedulersTrackOf } from '../draw/tracks.js';
+import { worded } from '../model/activity.js';
+import { placeAt } from '../model/by_process.js';
 import { lossesOf } from '../model/losses.js';
 import { LANE_LINES, lineValues, makeLanes, makeSchedulers } from '../model/lanes.js';
 import { laneList } from '../model/lane_list.js';
@@ -138,6 +140,7 @@ export class TimelinePanel {
       colours: this.colours,
       missed: basics.sampling?.missed ?? [],
       waits: rest?.profile === profile ? rest.waits : null,
+      functionAt: rest?.profile === profile ? rest.functionAt : null,
       range: state.range,
       other: state.view === 'compare' && state.otherFile === '' ? state.otherRange : null,
     });
@@ -301,8 +304,20 @@ async function restOf(profile) {
     node: await nodeTracks(profile),
     lines: await lineValues(profile),
     waits: await waitsOf(profile),
+    functionAt: await functionsOf(profile),
     losses: await lossTexts(profile),
     processes: processes.reduce((most, n) => (n > most ? n : most), 0),
+  };
+}
+
+// The top of a process' stack at a time at which it was sampled.
+async function functionsOf(profile) {
+  await profile.need('node', 'time_us');
+  const samples = await profile.byProcess();
+  const { columns: { node, time_us: time }, tables: { node_frame: frame } } = profile;
+  return (process, us) => {
+    const at = placeAt(samples, time, process, us);
+    return at < 0 ? '' : worded(profile.frame(frame[node[samples.rows[at]]]).text);
   };
 }
 

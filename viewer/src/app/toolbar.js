@@ -20,6 +20,7 @@ const VIEWS = [
   ['compare', 'Compare'],
   ['processes', 'Processes'],
   ['sandwich', 'Sandwich'],
+  ['stacks', 'Over time'],
   ['traces', 'Traces'],
   ['latency', 'Latency'],
 ];
@@ -232,6 +233,7 @@ export class Toolbar {
     const isOfAllocations = app.profile?.isOfAllocations;
     const hasTraces = app.state.view === 'traces' || app.profile?.header.trace !== undefined;
     return VIEWS.filter(([id]) => (id !== 'traces' || hasTraces)
+        && (id !== 'stacks' || !isOfAllocations)
         && (id !== 'processes' || app.source.isLive || !isOfAllocations)
         && (id !== 'latency' || app.measuredNode !== null)).map(([id, title]) =>
         [id, isOfAllocations && id === 'processes' ? 'Processes, collections' : title]);
@@ -241,7 +243,12 @@ export class Toolbar {
     const { app } = this;
     app.panelBox.setAttribute('aria-labelledby', `tab-${view}`);
     if (getComputedStyle(this.tabs).position === 'fixed') app.panelBox.scrollIntoView();
-    app.set({ view });
+    // A comparison of a profile with itself shows nothing: it begins with its halves.
+    const { state: { range, otherRange, otherFile }, profile } = app;
+    const isEmpty = view === 'compare' && otherFile === '' && range === null && otherRange === null;
+    const half = isEmpty ? Math.floor((profile?.durationUs ?? 0) / 2) : 0;
+    app.set({ view, ...(half > 0 ? { range: [half, profile.durationUs], otherRange: [0, half] }
+      : {}) });
   }
 
   key(event) {

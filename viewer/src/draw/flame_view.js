@@ -1,7 +1,8 @@
 // A flame graph on a canvas: drawing, pointer and keys. What it shows is given
 // to show(); what people do is told to the callbacks.
 
-import { fitted } from '../model/fitted.js';
+import { fitted, isolated } from '../model/fitted.js';
+import { exact, percent } from '../model/numbers.js';
 import { depthOf, extentOf, moved, sorted, visibleFrames, zoomed } from
   '../geometry/flame_layout.js';
 import { h, hideTip, showTip, sizeCanvas, themeColour } from './dom.js';
@@ -18,13 +19,14 @@ const ALL = [0, 1];
 const WINDOW_LEAST = 1e-5;
 const STEP = 1.4; // of a key, of what is seen
 const FOUND_LEAST = 60; // pixels, to be read
+const OPENED_LEAST = 20; // pixels, of the first frame of a block
 const USUAL_TEXT = 'gen_server:handle_call/3 demo_order:run/2'; // as wide as most, a character
 const FONT = '11px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 
 export class FlameView {
   /**
-   * @param callbacks {onZoom(node), describe(node) => [line], and, if there is a menu,
-   * onMenu(node) => [{title, run}]}
+   * @param callbacks {onZoom(node), describe(node, x) => [line], and, if there is a menu,
+   * onMenu(node) => [{title, run}]; onMagnify(factor, x), if the view does not do so itself}
    */
   constructor(label, callbacks) {
     this.paints = new Map(); // by colour
@@ -49,7 +51,8 @@ export class FlameView {
 
   /**
    * @param shown {tree, widths, zoom, sort, isIcicle, matches, colourOf(node), isLess(node),
-   * hasAncestors: are there rows for what is zoomed out of}; matches and colourOf may be null
+   * hasAncestors: are there rows for what is zoomed out of, isBlank(node)}; matches and colourOf
+   * may be null
    */
   show(shown) {
     const place = shown.tree.path(shown.zoom).join('\n');
@@ -99,6 +102,7 @@ export class FlameView {
   }
 
   paintFrame(context, frame) {
+    if (this.shown.isBlank?.(frame.node)) return;
     const y = this.top(frame);
     const { fill, ink, pattern } = this.paintOf(frame);
     context.fillStyle = fill;
@@ -115,7 +119,7 @@ export class FlameView {
     if (text === '') return;
     const { x, width } = this.seen(frame);
     context.fillStyle = ink;
-    context.fillText(text, x + 3, y + ROW / 2, width - 5);
+    context.fillText(isolated(text), x + 3, y + ROW / 2, width - 5);
   }
 
   // Where the window lies in what is zoomed.
@@ -135,7 +139,8 @@ export class FlameView {
   fitted(frame) {
     const { width } = this.seen(frame);
     if (width < TEXT_LEAST) return '';
-    return fitted(this.textOf(frame.node), Math.floor((width - 5) / this.character));
+    return fitted(frame.rest ? this.restText(frame) : this.textOf(frame.node),
+        Math.floor((width - 5) / this.character));
   }
 
   textOf(node) {
@@ -143,8 +148,20 @@ export class FlameView {
     return tree.names.shown[tree.name[node]];
   }
 
+  restText({ rest: { count, weight } }) {
+    const { widths } = this.shown;
+    return `${exact(count)} ${count === 1 ? 'frame' : 'frames'}, ${percent(weight / widths[0])}`;
+  }
+
+  describe(frame, x) {
+    return frame.rest ? [this.restText(frame), 'too narrow to be drawn; a click opens them']
+        : this.callbacks.describe(frame.node, x);
+  }
+
   // While something is searched, what is not it is pale; so is what is zoomed out of.
-  paintOf({ node, isAncestor }) {
+  paintOf({ node, isAncestor, rest }) {
+    if (rest) return { fill: themeColour('cell-missed'), ink: inkOn(themeColour('cell-missed')),
+      pattern: 'hatch' };
     const { tree: { names, name }, matches, colourOf, isLess } = this.shown;
     const isFound = Boolean(matches?.[node]);
     const colour = isFound ? FOUND_COLOUR : this.colour(node);
@@ -197,7 +214,8 @@ export class FlameView {
       const frame = this.frameAt(event.offsetX, event.offsetY);
       if (frame === undefined) return;
       this.focused = frame.node;
-      this.callbacks.onZoom(frame.node);
+      if (frame.rest) this.open(frame);
+      else this.callbacks.onZoom(frame.node);
     });
     canvas.addEventListener('dblclick', () => {
       this.see(ALL);
@@ -222,7 +240,7 @@ export class FlameView {
       this.paint();
     }
     if (node < 0) hideTip();
-    else showTip(this.callbacks.describe(node), event.clientX, event.clientY);
+    else showTip(this.describe(frame, event.offsetX), event.clientX, event.clientY);
   }
 
   unhover() {
@@ -245,7 +263,9 @@ export class FlameView {
     if (moves[event.key]) {
       this.focus(moves[event.key]());
     } else if (event.key === 'Enter' || event.key === ' ') {
-      this.callbacks.onZoom(at);
+      const block = this.frames.find(({ node, rest }) => node === at && rest);
+      if (block) this.open(block);
+      else this.callbacks.onZoom(at);
     } else if (event.key === 'ContextMenu' || (event.key === 'F10' && event.shiftKey)) {
       this.openMenu(null);
     } else if (this.magnify(event.key, at)) {
@@ -279,7 +299,8 @@ export class FlameView {
 
   focus(node) {
     this.focused = node;
-    this.live.textContent = this.callbacks.describe(node).join(', ');
+    this.live.textContent = this.describe(this.frames.find((one) => one.node === node)
+        ?? { node }).join(', ');
     this.paint();
   }
 
@@ -310,11 +331,23 @@ export class FlameView {
   }
 
   zoomBy(factor, x) {
-    this.see(zoomed(this.window, x / this.canvas.clientWidth, factor, WINDOW_LEAST));
+    if (this.callbacks.onMagnify) this.callbacks.onMagnify(factor, x);
+    else this.see(zoomed(this.window, x / this.canvas.clientWidth, factor, WINDOW_LEAST));
   }
 
   moveBy(pixels) {
     this.see(moved(this.window, pixels / this.canvas.clientWidth));
+  }
+
+  /** Shows a block's frames: all of them, or as many as can be told apart. */
+  open({ node, x, width }) {
+    const { widths, zoom } = this.shown;
+    const pixels = this.canvas.clientWidth;
+    const [from, to] = this.window;
+    const whole = (width / pixels) * (to - from);
+    const first = (widths[node] / widths[zoom]) * (pixels / OPENED_LEAST);
+    this.see(moved([from + (x / pixels) * (to - from), 0], 0,
+        Math.max(WINDOW_LEAST, Math.min(whole, first))));
   }
 
   see(window) {
@@ -330,7 +363,7 @@ export class FlameView {
     if (!this.callbacks.onMenu || this.shown === null) return false;
     const frame = place ? this.frameAt(place.x, place.y)
         : this.frames.find(({ node }) => node === this.focused);
-    if (frame === undefined) return false;
+    if (frame === undefined || frame.rest) return false;
     this.unhover();
     this.focus(frame.node);
     const { left, top } = this.canvas.getBoundingClientRect();
@@ -388,7 +421,7 @@ export class FlameView {
       y: this.top(frame),
       height: ROW - 1,
       ...this.paintOf(frame),
-      title: this.callbacks.describe(frame.node).join('\n'),
+      title: this.describe(frame).join('\n'),
       text: this.fitted(frame),
     }));
     return svg(this.canvas.clientWidth, this.depth * ROW, themeColour('panel'), rects);

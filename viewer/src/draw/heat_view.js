@@ -26,6 +26,7 @@ export class HeatView {
     this.element = h('div', {}, this.box, this.legend);
     this.heat = null;
     this.drag = null;
+    this.first = null; // the cell of a click that awaits the last one's
     this.listen();
   }
 
@@ -196,7 +197,7 @@ export class HeatView {
       h('span', { class: 'muted' }, `(greatest ${short(most, unit)})`),
       key('empty', 'no sample'),
       key('missed', 'ticks missed'),
-      h('span', { class: 'muted' }, cellText(heat)),
+      h('span', { class: 'muted' }, `${cellText(heat)}; a click selects the first, the next the last`),
     );
   }
 
@@ -274,13 +275,19 @@ export class HeatView {
     else this.callbacks.onSelect(range);
   }
 
-  // A click selects the column; with Shift it extends what is selected.
+  // A click selects a cell, the next one all from that cell to its own; with Shift a click extends
+  // what is selected.
   clicked({ from, isExtended }) {
-    const { rows, columnUs, fromUs } = this.shown.heat;
-    const begin = fromUs + Math.floor(from / rows) * columnUs;
+    const [begin, end] = this.rangeOf({ from, to: from });
     const { range } = this.shown;
-    if (!isExtended || !range) return [begin, begin + columnUs];
-    return [Math.min(range[0], begin), Math.max(range[1], begin + columnUs)];
+    const { first } = this;
+    this.first = null;
+    if (isExtended && range) return [Math.min(range[0], begin), Math.max(range[1], end)];
+    if (first !== null && `${range}` === `${this.rangeOf({ from: first, to: first })}`) {
+      return this.rangeOf({ from: first, to: from });
+    }
+    this.first = from;
+    return [begin, end];
   }
 
   dragged() {

@@ -1,5 +1,6 @@
 // Pictures and tables as files.
 
+import { isolated } from '../model/fitted.js';
 import { h } from './dom.js';
 import { svgPatterns } from './patterns.js';
 
@@ -42,7 +43,7 @@ export function svg(width, height, background, rects) {
     const box = filled(rect.fill) + (rect.pattern ? filled(`url(#${rect.pattern})`) : '');
     const title = rect.title ? `<title>${xml(rect.title)}</title>` : '';
     const text = rect.text
-      ? `<text x="${round(rect.x + 3)}" y="${round(rect.y + rect.height - 5)}" fill="${xml(rect.ink)}">${xml(rect.text)}</text>`
+      ? `<text x="${round(rect.x + 3)}" y="${round(rect.y + rect.height - 5)}" fill="${xml(rect.ink)}">${xml(isolated(rect.text))}</text>`
       : '';
     return `<g>${title}${box}${text}</g>`;
   });

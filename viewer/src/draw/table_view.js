@@ -10,12 +10,14 @@ export class TableView {
   /**
    * @param columns [{id, title, help, value(row): for the CSV, text(row), order(row): for sorting,
    *   share(row): from 0 to 1, the length of a bar; cell(row): a template; isNumber, isWord: it is
-   *   not broken, isClipped: its end is left out where it is long}]; all but id, title and value
+   *   not broken, isClipped: its end is left out where it is long, isHidden: it
+   *   is in the CSV only}]; all but id, title and value
    *   may be left out
    * @param onPick(row, event)
    */
   constructor(label, columns, sortedBy, onPick) {
     this.columns = columns;
+    this.seen = columns.filter(({ isHidden }) => !isHidden);
     this.sort = { id: sortedBy, isDown: true };
     this.onPick = onPick;
     this.label = label;
@@ -61,7 +63,7 @@ export class TableView {
     const more = rows.length - SHOWN;
     render(html`
       <table aria-label=${this.label}>
-        <thead><tr>${this.columns.map((column) => this.head(column))}</tr></thead>
+        <thead><tr>${this.seen.map((column) => this.head(column))}</tr></thead>
         <tbody>${rows.slice(0, SHOWN).map((row) => this.row(row))}</tbody>
       </table>
       ${more > 0 ? html`<p class="muted">${more} more; the CSV has them all</p>` : nothing}`,
@@ -83,7 +85,7 @@ export class TableView {
     const pick = (event) => this.onPick(row, event);
     return html`<tr tabindex="0" aria-current=${this.picked(row) ? 'true' : nothing} @click=${pick}
       @keydown=${(event) => event.key === 'Enter' && pick(event)}
-      >${this.columns.map((column) => this.cell(column, row))}</tr>`;
+      >${this.seen.map((column) => this.cell(column, row))}</tr>`;
   }
 
   cell({ value, text, share, cell, isNumber, isWord, isClipped }, row) {

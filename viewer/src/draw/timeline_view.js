@@ -1,7 +1,8 @@
 // One time axis: tracks above, below them a lane for each process. Drag selects time.
 
 import { TimeAxis } from '../geometry/time_axis.js';
-import { clock, seconds, short } from '../model/numbers.js';
+import { isolated } from '../model/fitted.js';
+import { clock, short } from '../model/numbers.js';
 import { ACTIVITIES } from '../model/activity.js';
 import { LANE_LINES } from '../model/lanes.js';
 import { h, hideTip, showTip, sizeCanvas, themeColour } from './dom.js';
@@ -290,7 +291,8 @@ export class TimelineView {
     context.font = isOn ? `600 ${FONT}` : FONT;
     context.textAlign = 'right';
     context.fillStyle = themeColour(isMatch?.(lane) ? 'match-text' : 'text');
-    context.fillText(this.fitted(context, lane.text, axis.left - 12), axis.left - 8, y + 14);
+    context.fillText(isolated(this.fitted(context, lane.text, axis.left - 12)), axis.left - 8,
+        y + 14);
     context.textAlign = 'left';
     context.font = '10px system-ui, sans-serif';
     scales.forEach(([name, text], n) => {
@@ -540,7 +542,9 @@ export class TimelineView {
         / axis.perPixel)));
     if (this.shown.missed.some(([from, to]) => from <= us && us < to)) return [lane.text, MISSED];
     if (made.known[x] < NOT_SAMPLED) return [lane.text, 'not sampled'];
-    return [lane.text, ...this.tellWaits(lane), ...ACTIVITIES
+    const { functionAt } = this.shown;
+    const top = lane.processes.length === 1 && functionAt ? functionAt(lane.processes[0], us) : '';
+    return [lane.text, ...(top === '' ? [] : [`in ${top}`]), ...this.tellWaits(lane), ...ACTIVITIES
         .map((name, n) => [name, made.shares[n][x]])
         .filter(([, share]) => share > 0.005)
         .map(([name, share]) => `${name}: ${Math.round(100 * share)} %`),

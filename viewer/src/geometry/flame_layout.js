@@ -1,5 +1,5 @@
-// Where the frames of a flame graph lie. Only those that are wide enough to be
-// seen are looked at, so that the size of the tree does not matter.
+// Where the frames of a flame graph lie. Only those that are wide enough to be seen are looked at,
+// so that the size of the tree does not matter. Neighbours that are too narrow are one block.
 
 const LEAST_PIXELS = 0.4;
 
@@ -9,7 +9,8 @@ const LEAST_PIXELS = 0.4;
  * @param sort 'name' or 'width'
  * @param from, to the part of the zoomed node that takes the whole width, of 0 to 1
  * @param hasAncestors are there frames of what is zoomed out of
- * @returns [{node, x, width, depth, isAncestor}], pixels; depth 0 is the root of all
+ * @returns [{node, x, width, depth, isAncestor, rest}], pixels; depth 0 is the root of all. Of a
+ * block, rest is {count: of its frames, with those below them, weight}, and node its first one
  */
 export function visibleFrames(tree, widths,
     { zoom, pixels, sort, from = 0, to = 1, hasAncestors = false }) {
@@ -21,10 +22,20 @@ export function visibleFrames(tree, widths,
     const { node, x, depth } = todo.pop();
     frames.push({ node, x, width: widths[node] * scale, depth, isAncestor: false });
     let at = x;
+    let block = null;
     for (const child of sorted(tree, widths, node, sort)) {
       const width = widths[child] * scale;
       const isInside = at < pixels && at + width > 0;
-      if (isInside && width >= LEAST_PIXELS) todo.push({ node: child, x: at, depth: depth + 1 });
+      if (isInside && width >= LEAST_PIXELS) {
+        todo.push({ node: child, x: at, depth: depth + 1 });
+        block = null;
+      } else if (isInside && width > 0) {
+        block ??= frames[frames.push({ node: child, x: at, width: 0, depth: depth + 1,
+          isAncestor: false, rest: { count: 0, weight: 0 } }) - 1];
+        block.width += width;
+        block.rest.count += tree.count[child];
+        block.rest.weight += widths[child];
+      }
       at += width;
     }
   }

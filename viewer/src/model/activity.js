@@ -10,6 +10,14 @@ const OF_STATUS = {
   waiting: 'waiting',
 };
 
+const WORDS = { runnable: 'ready', garbage_collecting: 'collecting', gc: 'collecting',
+  '[gc]': 'collecting', level: 'group' };
+
+/** What files call a thing, in the one word that the page has for it. */
+export function worded(text) {
+  return Object.hasOwn(WORDS, text) ? WORDS[text] : text;
+}
+
 /** By number of the status, the number of its activity. */
 export function activitiesOf(statuses) {
   return Uint8Array.from(statuses, (status) => ACTIVITIES.indexOf(OF_STATUS[status] ?? 'other'));

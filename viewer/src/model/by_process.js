@@ -19,6 +19,17 @@ export async function rowsByProcess(profile) {
   return { rows, starts };
 }
 
+/** Where in `rows` the last sample of a process at or before a time stands; -1: there is none. */
+export function placeAt({ rows, starts }, time, process, us) {
+  let [low, high] = [starts[process], starts[process + 1]];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (time[rows[middle]] <= us) low = middle + 1;
+    else high = middle;
+  }
+  return low > starts[process] ? low - 1 : -1;
+}
+
 function eachSample(profile, each) {
   profile.eachRun(0, profile.rows, (first, end) => {
     for (let row = first; row < end; row++) each(row);

@@ -40,6 +40,14 @@ function cut(text, room) {
   return `${start(text, room - 1)}${ELLIPSIS}`;
 }
 
+const RIGHT_TO_LEFT =
+  /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]+/gu;
+
+/** Names that are written from right to left keep what is behind them, as an arity, behind them. */
+export function isolated(text) {
+  return text.replace(RIGHT_TO_LEFT, '\u2068$&\u2069');
+}
+
 /** Never half of a character. */
 function start(text, length) {
   return text.slice(0, length).replace(/[\ud800-\udbff]$/, '');

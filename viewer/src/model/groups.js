@@ -9,7 +9,7 @@ const DENSE_MOST = 4e6; // numbers in arrays by node, before maps are used
 
 /**
  * @param levels words of levels.js, outermost first
- * @returns {profile, total, samples, drawers: [{levels: [{text, order}], nodes, weights,
+ * @returns {profile, total, samples, drawers: [{levels: [{text, shown, order}], nodes, weights,
  * samples}]}; weights are sizes: of a delta the change without its sign.
  * Samples that weigh nothing are left out.
  */
@@ -65,6 +65,7 @@ class Drawers {
     if (drawer === undefined) {
       const shown = this.levels.map((level, i) => ({
         text: level.textOf(this.codes[i]),
+        shown: level.shownOf?.(this.codes[i]),
         order: level.orderOf?.(this.codes[i]),
       }));
       const isDense = (this.list.length + 1) * this.nodeCount < DENSE_MOST;

@@ -50,7 +50,7 @@ async function hasMetric(profile, name) {
   return (row) => has[schema[row]];
 }
 
-async function samplesOf(profile, grid) {
+export async function samplesOf(profile, grid) {
   const { usualUs } = await profile.ticks();
   const byProcess = await profile.byProcess();
   return new Samples(profile, byProcess, await profile.coarse(), usualUs, grid);

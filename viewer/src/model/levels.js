@@ -1,6 +1,7 @@
 // The groups that samples are put into, between the root and their stacks:
 // by the process and its metrics. Spelled as exports spell them.
 
+import { worded } from './activity.js';
 import { applicationOf, isOtp } from './kinds.js';
 import { decodeName } from './symbols.js';
 
@@ -41,8 +42,9 @@ export function levelNames(words) {
 }
 
 /**
- * A dimension's groups: {codeOf(row, weight) => number, textOf(code),
- * orderOf(code)}; the order is for sorting, among texts if it is absent.
+ * A dimension's groups: {codeOf(row, weight) => number, textOf(code), shownOf(code): as pictures
+ * have it, orderOf(code)}; the order is for sorting, among texts if it is absent. The last two may
+ * be absent.
  */
 export function makeLevel(name, profile, context) {
   return LEVELS[name].make(profile, context);
@@ -59,7 +61,8 @@ function signLevel() {
 async function statusLevel(profile) {
   await profile.need('status');
   const { status } = profile.columns;
-  return { codeOf: (row) => status[row], textOf: (code) => profile.statuses[code] || 'no status' };
+  const textOf = (code) => profile.statuses[code] || 'no status';
+  return { codeOf: (row) => status[row], textOf, shownOf: (code) => worded(textOf(code)) };
 }
 
 // What became of memory that was allocated: the outermost frame tells, and is no function.
@@ -82,8 +85,17 @@ async function classLevel(profile, metric, base, textOf) {
   return {
     codeOf: (row) => (values === null ? 0 : classOf(values[row], base)),
     textOf,
+    shownOf: (code) => shownClass(textOf(code)),
     orderOf: (code) => code,
   };
+}
+
+// memory_10s_KiB: memory 10 to 99 KiB; the last class of a unit ends where the next unit begins.
+function shownClass(text) {
+  const [, what, from, unit = ''] = /^(memory|queue)_(\d+)s?_?(.*)$/.exec(text);
+  if (from === '0') return `${what} 0`;
+  const most = Number(from) === 100 && what === 'memory' ? 1023 : 10 * from - 1;
+  return `${what} ${from} to ${most}${what === 'memory' ? ' ' : ''}${unit}`;
 }
 
 function classOf(value, base) {

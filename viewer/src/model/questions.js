@@ -6,7 +6,7 @@ export const QUESTIONS = [
   one('mailbox', 'mailbox', 'whose messages wait', 'message_queue_len', 'all'),
   one('memory', 'memory', 'which processes have the memory', 'memory', 'all'),
   one('binaries', 'binaries', 'which processes refer to large binaries', 'binaries', 'all'),
-  one('collecting', 'garbage collection', 'which processes spend their time in it', 'collecting',
+  one('collecting', 'collecting', 'which processes spend their time in it', 'collecting',
       'all'),
 ];
 

@@ -23,18 +23,20 @@ export class FlameTree {
   child(parent, name, order) {
     const key = parent * 2097152 + name;
     let node = this.byParentAndName.get(key);
-    if (node === undefined) {
-      node = this.parent.length;
-      this.byParentAndName.set(key, node);
-      this.parent.push(parent);
-      this.name.push(name);
-      this.order.push(order);
-      for (const side of [0, 1]) {
-        this.self[side].push(0);
-        this.samples[side].push(0);
-      }
-    }
+    if (node === undefined) this.byParentAndName.set(key, (node = this.fresh(parent, name, order)));
     return node;
+  }
+
+  /** Another node, also if the parent has one of this name. */
+  fresh(parent, name, order) {
+    this.parent.push(parent);
+    this.name.push(name);
+    this.order.push(order);
+    for (const side of [0, 1]) {
+      this.self[side].push(0);
+      this.samples[side].push(0);
+    }
+    return this.parent.length - 1;
   }
 
   add(node, side, weight, samples) {
@@ -48,6 +50,7 @@ export class FlameTree {
     this.totalSamples = this.samples.map((samples) =>
         upward(Float64Array.from(samples), this.parent));
     this.children = childLists(this.parent);
+    this.count = upward(new Uint32Array(this.size).fill(1), this.parent); // itself and those below
     return this;
   }
 
@@ -99,7 +102,7 @@ export function addGroups(tree, side, profile, groups, options) {
   for (const drawer of groups.drawers) {
     let root = 0;
     for (const level of drawer.levels) root =
-        tree.child(root, tree.names.level(level.text), level.order);
+        tree.child(root, tree.names.level(level.text, level.shown), level.order);
     const place = options.isInverted
       ? (node) => invertedPlace(tree, profile, root, node, nameOf, options)
       : plainPlaces(tree, profile, root, nameOf, options);
@@ -128,7 +131,7 @@ function isFate({ file, text }) {
 
 // Stacks share their root ends: each node of the profile has one place below
 // this root, which is found once.
-function plainPlaces(tree, profile, root, nameOf, { recursion }) {
+export function plainPlaces(tree, profile, root, nameOf, { recursion }) {
   const { node_parent: parent, node_frame: frame } = profile.tables;
   const places = new Map([[0, root]]);
   const placeOf = (node) => {

@@ -1,5 +1,6 @@
 // Waits of processes, as their samples tell. A sample holds until the next one of its process.
 
+import { placeAt } from './by_process.js';
 import { short } from './numbers.js';
 import { sampledWithin } from './steps.js';
 import { decodeName } from './symbols.js';
@@ -43,15 +44,10 @@ class Waits {
   waitAt(process, us) {
     const { rows, starts, time, targets, requests, looks, within } = this;
     const [first, end] = [starts[process], starts[process + 1]];
-    let to = first;
-    for (let high = end; to < high;) {
-      const middle = (to + high) >>> 1;
-      if (time[rows[middle]] <= us) to = middle + 1;
-      else high = middle;
-    }
-    let from = to - 1;
+    let from = placeAt(this, time, process, us);
     const row = rows[from];
-    if (from < first || targets[row] === 0) return null;
+    if (from < 0 || targets[row] === 0) return null;
+    let to = from + 1;
     // Whether the sample before this one holds until it.
     const isNext = (i) => time[rows[i]] - time[rows[i - 1]] <= within || looks?.[rows[i]] > 1;
     const isSame = (i) => targets[rows[i]] === targets[row]

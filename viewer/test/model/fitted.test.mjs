@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fitted } from '../../src/model/fitted.js';
+import { fitted, isolated } from '../../src/model/fitted.js';
 
 const CASES = [
   ['gen_server:handle_call/3', [
@@ -46,4 +46,9 @@ test('the function is there as soon as there is room for it', () => {
       assert.ok(fitted(name, room).endsWith(of), `${room}: ${fitted(name, room)}`);
     }
   }
+});
+
+test('a name from right to left keeps its arity behind it', () => {
+  assert.equal(isolated('m:\u0645\u0631/2'), 'm:\u2068\u0645\u0631\u2069/2');
+  assert.equal(isolated('lists:map/2'), 'lists:map/2');
 });

@@ -39,6 +39,26 @@ test('a window shows its part of the zoomed frame, and no frames outside', () =>
   for (const frame of part) near(frame.width, at(all, frame.node).width * 4);
 });
 
+test('frames that are too narrow are blocks: none is lost', () => {
+  const tree = new FlameTree(new Names());
+  const frame = (parent, text) => tree.child(parent, tree.names.add(text, text, 0, '', ''));
+  const server = frame(0, 'm:server/0');
+  for (let i = 0; i < 3000; i++) tree.add(frame(frame(server, `m:f${i}/0`), 'm:leaf/0'), 0, 1, 1);
+  tree.add(frame(server, 'm:wide/0'), 0, 9000, 1);
+  tree.finish();
+  for (const sort of ['name', 'width']) {
+    for (const [pixels, blocks] of [[1000, 1], [1e6, 0], [1, 1]]) {
+      const frames = visibleFrames(tree, tree.total[0], { zoom: 0, pixels, sort });
+      const rest = frames.filter((one) => one.rest);
+      assert.equal(rest.length, blocks, `${sort}, ${pixels}`);
+      const drawn = frames.length - rest.length;
+      assert.equal(drawn + rest.reduce((sum, one) => sum + one.rest.count, 0), 6003);
+      const below = frames.filter(({ depth }) => depth === 2);
+      near(below.reduce((sum, { width }) => sum + width, 0) / pixels, 1);
+    }
+  }
+});
+
 test('a node lies where it is drawn', () => {
   const { tree, nodes } = example();
   for (const zoom of [0, nodes.a]) {
