@@ -143,6 +143,9 @@
 %% say which event is shown, if the files have several, and whether periods differ that are not
 %% used.
 
+%% Between two files of a session, which may write a process that waits once a second.
+-define(GAP_US, 2000000).
+
 -define(DETAILS, 3).
 -define(CHILDREN, 15).
 -define(COUNT_MOST, 1000000).
@@ -210,7 +213,6 @@ and_more(_Stacks, {error, _} = Error) -> Error.
 report_of(Info, [Stacks, Statuses, Sums | Messages], Options) ->
     #{by := By, top := Top, node := ByFile} = Options,
     #{processes := Processes, bad := Bad, files := Files, known := Known} = Info,
-    #{first_us := First, last_us := Last} = Info,
     Status = selected(Options),
     At = 1 + length([file || ByFile]),
     Rows = [row(S, shown_levels(At, under_heap(At, Stack)))
@@ -227,7 +229,7 @@ report_of(Info, [Stacks, Statuses, Sums | Messages], Options) ->
         unit => unit(Info),
         status => Status,
         files => length(Files),
-        seconds => (Last - First) / 1.0e6,
+        seconds => length_us(Files) / 1.0e6,
         processes => Processes,
         bad => Bad,
         whole => lists:all(fun flame_prof_file_losses:is_whole/1, Files),
@@ -250,6 +252,19 @@ report_of(Info, [Stacks, Statuses, Sums | Messages], Options) ->
     }.
 
 weight(Rows) -> lists:sum([Weight || {_, _, _, Weight, _} <- Rows]).
+
+%% Without the time between files, which may be days, or a step of the clock.
+length_us(Files) ->
+    Spans = [{First, Last} || #{dialect := Dialect, first_us := First, last_us := Last} <- Files,
+        Dialect =/= none],
+    lists:sum([Last - First || {First, Last} <- joined(lists:sort(Spans))]).
+
+joined([{First, Last}, {Next, Later} | Spans]) when Next =< Last + ?GAP_US ->
+    joined([{First, max(Last, Later)} | Spans]);
+joined([Span | Spans]) ->
+    [Span | joined(Spans)];
+joined([]) ->
+    [].
 
 selected(#{status := Status}) -> Status;
 selected(#{chains := true}) -> all;

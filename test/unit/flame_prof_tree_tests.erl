@@ -53,6 +53,16 @@ every_status_is_active_or_counted_test_() ->
      || {Status, Shown} <- [{"runnable", 2}, {"garbage_collecting", 2}, {"waiting", 1},
             {"suspended", 1}, {"exiting", 1}]].
 
+%% A step of the clock, or a day between two sessions, is no time of samples.
+seconds_are_those_of_files_test() ->
+    Sample = fun(S) -> io_lib:format("a 1 ~b.500000: e: \n\tff main (a)\n\n", [S]) end,
+    [text_file:several([lists:map(Sample, Times) || Times <- Files], fun(Paths) ->
+        {ok, #{seconds := Seconds}} = flame_prof_tree:report(Paths, #{}),
+        ?assertEqual({Files, Expected}, {Files, round(Seconds)})
+    end) || {Files, Expected} <- [{[[10, 12, 15], [3615, 3620]], 10}, {[[3600, 3605], [5, 9]], 9},
+        {[[]], 0}, {[[10, 15], [17, 20]], 10}, {[[10, 15], [18, 20]], 7},
+        {[[10, 20], [12, 15]], 10}]].
+
 functions_of_perf_are_those_of_c_test() ->
     {ok, Report} = flame_prof_tree:report(?CORPUS "perf.txt", #{min => 0, event => all}),
     ?assertEqual(
