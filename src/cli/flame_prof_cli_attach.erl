@@ -262,8 +262,7 @@ told(How, Targets, Parsed) ->
             _ -> flame_prof_cli_out:put([target(Target) || Target <- Targets])
         end,
     Files = lists:append([Files || #target{files = Files} <- Targets]),
-    Nodes = [Node || #target{node = Node, files = [_ | _]} <- Targets],
-    ok = hot(Files, Nodes, Parsed),
+    ok = hot(Files, [Target || #target{files = [_ | _]} = Target <- Targets], Parsed),
     Reported = reported(Files, Parsed),
     case {How, [Text || #target{state = {lost, Text}} <- Targets]} of
         {interrupted, _} -> interrupted;
@@ -313,17 +312,17 @@ running_stacks(on) -> "yes";
 running_stacks({off, Why}) -> ["no: ", Why];
 running_stacks({lost, Why}) -> ["lost: ", Why].
 
-hot([], _Nodes, _Parsed) ->
+hot([], _Targets, _Parsed) ->
     ok;
-hot(_Files, _Nodes, #{json := true}) ->
+hot(_Files, _Targets, #{json := true}) ->
     ok;
-hot(_Files, _Nodes, #{quiet := true}) ->
+hot(_Files, _Targets, #{quiet := true}) ->
     ok;
-hot(Files, Nodes, _Parsed) ->
+hot(Files, Targets, _Parsed) ->
     case flame_prof_profile:read(Files) of
         {ok, Profile} ->
-            Report = hottest(Profile, #{node => length(Nodes) > 1, top => 15, min => 4}),
-            Verdict = verdict(Nodes, Profile),
+            Report = hottest(Profile, #{node => length(Targets) > 1, top => 15, min => 4}),
+            Verdict = verdict(Targets, Profile),
             ok = flame_prof_profile:close(Profile),
             ok = shown(Report),
             flame_prof_cli_out:put(["\n", Verdict]);
@@ -331,13 +330,18 @@ hot(Files, Nodes, _Parsed) ->
             flame_prof_cli_out:say(flame_prof:format_error(Reason))
     end.
 
-%% Of several nodes one profile has the processes of all.
-verdict([Node], Profile) ->
+%% Of several nodes one profile has the processes of all. Samples of a node that was lost do not
+%% show that nothing is wrong with it.
+verdict([#target{node = Node, state = State}], Profile) ->
     Name = atom_to_list(Node),
-    Diagnosis = flame_prof_doctor:of_profile(Profile, #{}),
-    [flame_prof_doctor_text:format(Diagnosis, #{node => Name, few => ?FEW}),
-        "\nOnly samples were judged: flame_prof doctor ", Name,
-        " also looks at waits, mailboxes, memory and tables.\n"];
+    case {flame_prof_doctor:of_profile(Profile, #{}), State} of
+        {#{findings := []}, {lost, _}} ->
+            "Nothing is judged: the session did not end as it should.\n";
+        {Diagnosis, _} ->
+            [flame_prof_doctor_text:format(Diagnosis, #{node => Name, few => ?FEW}),
+                "\nOnly samples were judged: flame_prof doctor ", Name,
+                " also looks at waits, mailboxes, memory and tables.\n"]
+    end;
 verdict([_ | _], _Profile) ->
     "Several nodes are not judged together: flame_prof doctor NODE looks at one.\n".
 
