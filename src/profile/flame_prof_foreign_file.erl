@@ -35,20 +35,20 @@ unpacked(<<16#1f8b:16, _/binary>> = Bytes) ->
     try
         ok = zlib:inflateInit(Z, 31),
         case zlib:safeInflate(Z, Bytes) of
-            {_, Text} -> {gzip, iolist_to_binary(Text)};
-            _ -> {plain, Bytes}
+            {_, Text} -> iolist_to_binary(Text);
+            _ -> Bytes
         end
     catch
-        error:_ -> {plain, Bytes}
+        error:_ -> Bytes
     after
         zlib:close(Z)
     end;
 unpacked(Bytes) ->
-    {plain, Bytes}.
+    Bytes.
 
-of_bytes({gzip, <<16#0a, Size, 16#08, _/binary>>}) when Size < 16 ->
+of_bytes(<<16#0a, Size, 16#08, _/binary>>) when Size < 16 ->
     {ok, <<"it is a profile of pprof, whose samples have no times: `go tool pprof' reads it">>};
-of_bytes({_, Bytes}) ->
+of_bytes(Bytes) ->
     case [Kind || {Pattern, Kind} <- patterns(),
         re:run(Bytes, Pattern, [{capture, none}]) =:= match] of
         [Kind | _] -> {ok, iolist_to_binary(Kind)};
@@ -69,13 +69,16 @@ patterns() ->
         {"\\APK\\x03\\x04", "it is a ZIP archive: `unzip' writes the files that are in it"},
         {"\\A=erl_crash_dump:", "it is a crash dump of a VM: `cdv' of Erlang/OTP opens it"},
         {"\\A%% Analysis results:", "it is an analysis of fprof, whose calls have no times"},
-        {"^\\s*\\{[^\\0]*speedscope", "it is a profile of speedscope, which opens it"},
-        {"^\\s*\\{[^\\0]*\"(?:preprocessedProfileVersion|geckoType|meta)\"",
+        {"^\\s*\\{[^\\0]*(?:speedscope\\.app/file-format|\"exporter\": ?\"speedscope)",
+            "it is a profile of speedscope, which opens it"},
+        {"^\\s*\\{[^\\0]*(?:\"preprocessedProfileVersion\"|\"meta\": ?\\{[^}]*\"(?:version|interval)\")",
             "it is a profile of the Firefox Profiler, which opens it"},
         {"^\\s*[\\[{][^\\0]*\"(?:traceEvents|ph)\"", "it is a trace of Chrome: Perfetto opens it"},
         {"^\\s*[\\[{]\\s*[\\[{\"]", "it is JSON: `perf script' output is text"},
-        {"(?i)^\\s*<(?:!doctype html|html|svg|\\?xml)",
+        {"(?i)^\\s*<(?:\\?xml[^>]*>\\s*<)?(?:!doctype (?:html|svg)|html|svg)",
             "it is a page, such as a flame graph or a report: a browser opens it"},
+        {"(?m)^# (?:Overhead|Children) ",
+            "it is a table of `perf report': `perf script' prints the samples"},
         {"\\A(?:(?:#|//).*\\n)*[^;\\n]+(?:;[^;\\n]+)+(?: [0-9]+\\.?[0-9]*){1,2}\\r?(?:\\n|\\z)",
             "it has collapsed stacks, which have no times: flamegraph.pl, inferno and speedscope "
             "read them"}
@@ -86,7 +89,8 @@ of_perf(Bytes) ->
     Has = fun(Pattern) -> re:run(Bytes, ["(?m)", Pattern], [{capture, none}]) =:= match end,
     HasTimes = Has("^[^\\t\\n][^\\n]*?\\b[0-9]+\\.[0-9]{6,9}:(?: |$)"),
     HasNames = Has("^ *\\S[^\\n]*? [0-9]+(?:/[0-9]+)? [^\\n]*?\\b[0-9]+\\.[0-9]{6,9}:(?: |$)"),
-    case Has("^[ \\t]*[0-9a-f]{4,} [^\\n]+ \\([^\\n]*\\)$") of
+    %% perf writes addresses in 16 columns.
+    case Has("^(?:[ \\t]*[0-9a-f]{9,}|\\t? {7,}[0-9a-f]{1,8}) [^\\n]+ \\([^\\n]*\\)$") of
         true when not HasTimes -> lacks("stacks without times");
         true when not HasNames -> lacks("stacks without commands and threads");
         false when HasNames -> lacks("times without stacks");
