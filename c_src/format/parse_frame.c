@@ -73,7 +73,7 @@ static const char *parse_session_frame(const char *at, const char *end, struct f
     return NULL;
 }
 
-/* `sym+0x1f` is in sym. */
+/* `sym+0x1f` is in sym, and `libc.so.6+0x1f`, which -F +dsoff prints, in libc.so.6. */
 static struct fp_slice without_offset(struct fp_slice symbol)
 {
     const char *end = symbol.at + symbol.size, *at = end;
@@ -142,7 +142,7 @@ static const char *parse_other_frame(enum fp_dialect dialect, const char *at, co
     open = end > address && end[-1] == ')' ? open_bracket(address, end) : NULL;
     if (open != NULL) {
         frame->symbol = between(address, blanks_before(address, open - 1));
-        frame->dso = between(open + 1, end - 1);
+        frame->dso = without_offset(between(open + 1, end - 1));
     } else if (dialect == FP_PERF && is_balanced(address, end)) {
         frame->symbol = between(address, end);
         frame->dso = FP_SLICE("[unknown]");

@@ -81,7 +81,7 @@ static const struct reading {
     {"headers of perf may have what its other fields and other readers of it make", NULL,
      "app 10/11 [1023] U     100.000001: 5 cycles: \n\tff main (app)\n\n"
      "app 10/11 [1023] d..2. 100.000002: 5 cycles: \n\tff main (app)\n\n"
-     "app 11 Kp 100.000003: 5 cycles: \n\tff main (app)\n\n"
+     "app 11 Kp 100.000003: 5 cycles: \n\tff main+0x1f (app+0x2ff)\n\n" /* -F +dsoff */
      ":-1 -1 [001] 100.000004: 5 cycles: \n\tff main (app)\n\n"
      ":-1 -1/-1 100.000005: 5 cycles: \n\tff main (app)\n\n"
      "com.example.maps\t21452/21453 [007] 100.000006:\t\t5 cycles:\n\tff\tmain() (app)\n\n"
