@@ -258,9 +258,14 @@ told(Error, Options) ->
 %% What flame_prof has for itself, as the library that is lent to a node, is no finding on the node.
 %% The sums have it.
 without_own(#{rows := Rows, holders := All} = Read) ->
-    Names = flame_prof_mailbox:names([Pid || {Pid, _, _, _, _, _, _} <- Rows, is_pid(Pid)]),
-    {Own, Others} = lists:partition(fun(Row) ->
-        flame_prof_own:is_own(maps:get(element(1, Row), Names, #{}))
+    Pids = [case Who of {_, _, Owner} -> Owner; Pid -> Pid end || {Who, _, _, _, _, _, _} <- Rows],
+    Names = flame_prof_mailbox:names(lists:usort(Pids)),
+    {Own, Others} = lists:partition(fun
+        ({{_, Name, Owner}, _, _, _, _, _, _}) ->
+            flame_prof_own:is_module(Name) orelse
+                flame_prof_own:is_own(maps:get(Owner, Names, #{}));
+        ({Pid, _, _, _, _, _, _}) ->
+            flame_prof_own:is_own(maps:get(Pid, Names, #{}))
     end, Rows),
     {Read#{rows := Others, holders := All - length(Own)}, maps:from_list(
         [{own_bytes, lists:sum([element(3, Row) || Row <- Own])} || Own =/= []])}.
@@ -389,7 +394,7 @@ not_looked_in(Tables, #{tables_moved := Moved}, Told) ->
 functions(Pids) ->
     maps:from_list([{Pid, #{function => Frame}}
         || {Pid, #{frame := Frame}} <- flame_prof_top_reader:read(native, bare, Pids),
-        Frame =/= <<>>]).
+        Frame =/= <<>>, not flame_prof_own:is_in([Frame])]).
 
 unknown(#{moved := Moved, late := Late, undecoded := Undecoded} = Read) ->
     #{buffers_unknown := Buffers, tables_moved := TablesMoved, tables_late := TablesLate} = Read,

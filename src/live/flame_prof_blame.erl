@@ -257,15 +257,16 @@ read(Files, Wanted, About) ->
 
 -spec found([flame_prof_profile:stack()], wanted()) -> [found()].
 found(Stacks, Wanted) ->
+    Program = [Stack || {_, Frames, _, _} = Stack <- Stacks, not flame_prof_own:is_in(Frames)],
     Kinds = lists:foldl(
         fun
             ({_, Frames, _, _}, Known) when is_map_key(Frames, Known) -> Known;
             ({_, Frames, _, _}, Known) -> Known#{Frames => kind(Frames, Wanted)}
         end,
         #{},
-        Stacks
+        Program
     ),
-    [{maps:get(Frames, Kinds), Pid, Frames, Samples} || {[Pid], Frames, _, Samples} <- Stacks].
+    [{maps:get(Frames, Kinds), Pid, Frames, Samples} || {[Pid], Frames, _, Samples} <- Program].
 
 %% The place of the function in a stack, and its callers.
 
@@ -334,8 +335,9 @@ line({Symbol, _Dso}) -> flame_prof_frames:decode(Symbol).
 report_of({error, _} = Error, _Profile, _Wanted, _About) ->
     Error;
 report_of({ok, Sampled}, Profile, Wanted, #{inconsistent := Unused} = About) ->
-    #{samples := All, stacks := Stacks} = Sampled,
+    #{samples := Sum, stacks := Stacks} = Sampled,
     Found = found(Stacks, Wanted),
+    All = Sum - lists:sum([Count || {_, Frames, _, Count} <- Stacks, flame_prof_own:is_in(Frames)]),
     Idle = lists:sum([Count || {idle, _, _, Count} <- Found]),
     Blamed = [{Blame, Count} || {{matched, Blame}, _, _, Count} <- Found],
     Matched = lists:sum([Count || {_, Count} <- Blamed]),

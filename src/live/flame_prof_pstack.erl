@@ -168,7 +168,16 @@ schedulers({error, _} = Error) ->
 schedulers(Normal) ->
     case flame_prof_nif:snapshot(dirty) of
         {error, _} = Error -> failed(Error);
-        Dirty -> {ok, labelled([normal(Seen) || Seen <- Normal] ++ dirty(Dirty))}
+        Dirty ->
+            {ok, labelled([of_program(normal(Seen)) || Seen <- Normal] ++
+                [Row || Row <- dirty(Dirty), of_program(Row) =:= Row])}
+    end.
+
+%% What is flame_prof's own is not shown; the scheduler is not idle.
+of_program({Place, What}) ->
+    case is_map(What) andalso flame_prof_own:is_own(What) of
+        true -> {Place, own};
+        false -> {Place, What}
     end.
 
 normal({Number, Nothing}) when is_atom(Nothing) ->
@@ -310,7 +319,7 @@ summary(Schedulers, Dirty) ->
     ].
 
 none_of(Nothing) ->
-    [none_of(What, Nothing) || What <- [idle, late, unregistered, offline]].
+    [none_of(What, Nothing) || What <- [idle, own, late, unregistered, offline]].
 
 none_of(What, Nothing) ->
     case [Number || {W, Number} <- Nothing, W =:= What] of
@@ -321,6 +330,7 @@ none_of(What, Nothing) ->
             io_lib:format(Format, [plural(length(Numbers)), ranges(Numbers), why(What)])
     end.
 
+why(own) -> "running flame_prof";
 why(late) -> "no answer in time";
 why(unregistered) -> "not registered: too busy, or it must not be interrupted";
 why(What) -> atom_to_list(What).

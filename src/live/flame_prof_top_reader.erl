@@ -94,7 +94,8 @@ portable_observation(_, Pid, #{registered_name := Name, current_function := Curr
     Named = #{
         registered_name => registered(Name),
         initial_call => first(Calls),
-        proc_lib_initial_call => none
+        proc_lib_initial_call => none,
+        stack => [Current]
     },
     (maps:with(items(bare), Map))#{
         name => name(Named),

@@ -325,23 +325,40 @@ stop(Ref, Begin, Sum0, Bytes) ->
         {{ok, {Words, _}}, {ok, Sum}, {ok, {Minor, Major, Collectors}},
             {ok, #{ended := Ended, lost := Lost, left_alone := Left}}} ->
             Answer = flame_prof_allocations_sum:answer(Words, Sum),
-            #{processes := Processes, lost := Others, collections := Collections} = Answer,
+            #{processes := Processes, lost := Others} = Answer,
             Largest = [Pid || {Pid, _} <- lists:sublist(Processes, ?PROCESSES)] ++
                 [element(1, Collector) || Collector <- Collectors],
-            {ok, Answer#{
+            Names = flame_prof_mailbox:names(lists:usort(Largest)),
+            #{collections := Collections} = Program = of_program(Answer, Names),
+            {ok, Program#{
                 collections := Collections#{
                     lengths => #{minor => histogram(Minor), major => histogram(Major)},
-                    processes => [collected(Collector) || Collector <- Collectors]
+                    processes => [collected(Collector) || Collector <- Collectors,
+                        not is_own(element(1, Collector), Names)]
                 },
                 bytes => Bytes,
                 milliseconds => Ms,
-                names => flame_prof_mailbox:names(lists:usort(Largest)),
+                names => maps:filter(fun(Pid, _) -> not is_own(Pid, Names) end, Names),
                 lost => Others#{events => Lost, left_alone => Left},
                 ended => Ended
             }};
         _ ->
             hd([Error || {error, _} = Error <- [Drained, Collected, Stopped, Open]])
     end.
+
+%% Sums have what flame_prof allocates, too.
+of_program(#{processes := Processes, collections := Collections} = Answer, Names) ->
+    #{longest := Longest} = Collections,
+    Answer#{
+        processes := [Row || {Pid, _} = Row <- Processes, not is_own(Pid, Names)],
+        collections := Collections#{
+            longest := [Row || #{process := Pid} = Row <- Longest, not is_own(Pid, Names)]
+        }
+    }.
+
+is_own(Pid, Names) ->
+    flame_prof_own:is_own(maps:get(Pid, Names, #{})) orelse
+        lists:member(Pid, flame_prof_own:pids()).
 
 collected({Pid, Minor, Major, Ns, LongestNs}) ->
     #{

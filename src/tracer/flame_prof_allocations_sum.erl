@@ -72,12 +72,21 @@ windows() ->
 add(Records, Counters, Sum) ->
     lists:foldl(fun record/2, Sum#sum{counters = Counters}, Records).
 
-record(Record, Sum0) ->
+record(Record, Sum) ->
+    case is_own(Record) of
+        true -> Sum;
+        false -> record_of_program(Record, Sum)
+    end.
+
+record_of_program(Record, Sum0) ->
     Sum = long(Record, Sum0),
     case element(5, Record) of
         0 -> Sum;
         _ -> message(Record, process(Record, stack(Record, Sum)))
     end.
+
+%% The counters have what flame_prof allocates, too.
+is_own(Record) -> flame_prof_own:is_in(element(10, Record)).
 
 long({_, _, _, _, _, _, _, _, false, _, _}, Sum) ->
     Sum;

@@ -490,13 +490,14 @@ of_names(Read, Named) ->
         process_times := ProcessTimes} = Read,
     {
         [{{callers, N, Caller}, {Calls, Total, Own, Max}}
-            || {N, Caller, Calls, Total, Own, Max} <- Callers] ++
+            || {N, Caller, Calls, Total, Own, Max} <- Callers,
+                not flame_prof_own:is_in([Caller])] ++
         [{{groups, N, group(Key, Named)}, {Calls, Total, Own, Max}}
-            || {N, Key, Calls, Total, Own, Max} <- Processes],
+            || {N, Key, Calls, Total, Own, Max} <- Processes, group(Key, Named) =/= own],
         [{{callers, N, Caller}, {Low, End, Count}}
-            || {N, Caller, Low, End, Count} <- CallerTimes] ++
+            || {N, Caller, Low, End, Count} <- CallerTimes, not flame_prof_own:is_in([Caller])] ++
         [{{groups, N, group(Key, Named)}, {Low, End, Count}}
-            || {N, Key, Low, End, Count} <- ProcessTimes]
+            || {N, Key, Low, End, Count} <- ProcessTimes, group(Key, Named) =/= own]
     }.
 
 group(other, _Named) -> other;
@@ -526,6 +527,12 @@ collect(Alias, Left, Until, Named) ->
     end.
 
 name(Pid) ->
+    case flame_prof_own:is_live(Pid) of
+        true -> own;
+        false -> name_of_program(Pid)
+    end.
+
+name_of_program(Pid) ->
     case flame_prof_names:names(Pid) of
         undefined -> none;
         {<<_, _/binary>> = Registered, _, _, _} -> flame_prof_names:function(Registered);

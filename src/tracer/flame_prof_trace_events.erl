@@ -9,7 +9,8 @@
 %% Time of the library's clock in nanoseconds, and the arguments of a tracer's trace/5.
 -type raw() :: {integer(), atom(), pid(), term(), list(), list()}.
 
--type names() :: #{pid() => atom() | mfa() | unknown}.
+-type names() :: #{pid() => atom() | mfa() | unknown | own}.
+%% `own': a process of flame_prof.
 
 -define(NAMES_MS, 100).
 
@@ -68,7 +69,8 @@ naming(Reader, Monitor) ->
 %% @doc With those of new processes. One that is not told in time stays unknown.
 -spec names([raw()], pid(), names()) -> names().
 names(Events, Namer, Names) ->
-    case lists:usort([element(3, E) || E <- Events, not is_map_key(element(3, E), Names)]) of
+    Of = lists:usort(lists:append([[element(3, E) | others(E)] || E <- Events])),
+    case [Pid || Pid <- Of, not is_map_key(Pid, Names)] of
         [] ->
             Names;
         New ->
@@ -79,12 +81,34 @@ names(Events, Namer, Names) ->
             named(Ref, Until, maps:merge(Names, Unknown))
     end.
 
-%% @doc Without those of processes of flame_prof, as the probes of a session that runs beside it.
+%% The other process of a message, a spawn or a link.
+others({_, Tag, _, _, [To | _], _}) when
+    is_pid(To), node(To) =:= node(), Tag =:= send orelse Tag =:= send_to_non_existing_process
+->
+    [To];
+others({_, 'receive', _, _, _, [From]}) when is_pid(From), node(From) =:= node() -> [From];
+others({_, Tag, _, Other, _, _}) when
+    is_pid(Other), node(Other) =:= node(),
+    Tag =/= call, Tag =/= send, Tag =/= 'receive', Tag =/= exit
+->
+    [Other];
+others(_) ->
+    [].
+
+%% @doc Without those of processes of flame_prof, as the probes of a session that runs beside it,
+%% and without calls that it makes in others.
 -spec of_program([raw()], names()) -> [raw()].
 of_program(Events, Names) ->
     Own = maps:filter(fun(_, Name) -> is_own(Name) end, Names),
-    [Event || Event <- Events, not is_map_key(element(3, Event), Own)].
+    [Event || Event <- Events, not is_called(Event),
+        not lists:any(fun(Pid) -> is_map_key(Pid, Own) end, [element(3, Event) | others(Event)])].
 
+is_called({_, call, _, _, _, [{flame_prof_trace, Caller, Stack}]}) ->
+    flame_prof_own:is_in([Caller | case is_list(Stack) of true -> Stack; false -> [] end]);
+is_called(_) ->
+    false.
+
+is_own(own) -> true;
 is_own({_, _, _} = MFA) -> flame_prof_own:is_own(#{initial_call => MFA});
 is_own(Name) -> flame_prof_own:is_own(#{registered_name => Name}).
 
@@ -97,6 +121,12 @@ named(Ref, Until, Names) ->
     end.
 
 name(Pid) ->
+    case flame_prof_own:is_live(Pid) of
+        true -> own;
+        false -> name_of_program(Pid)
+    end.
+
+name_of_program(Pid) ->
     case process_info(Pid, [registered_name, initial_call]) of
         [{registered_name, Name}, _] when is_atom(Name) -> Name;
         [_, {initial_call, {proc_lib, _, _}}] -> started(Pid);

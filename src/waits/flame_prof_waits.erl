@@ -149,6 +149,7 @@
 %% Of a tree on a page, and of a chain; the rest is counted.
 -define(LEVELS, 4).
 -define(WIDTH, 8).
+-define(ASKED_MOST, 1000).
 -define(TOLD_MOST, 1000).
 -define(UNKNOWN_MOST, 10).
 %% What may be a deadlock is looked at again: so often each time, and so often in all. Servers whose
@@ -343,7 +344,8 @@ looking(#looking{options = #{nodes := Nodes}, seen = Seen, missing = Lost} = Sta
         {ok, Parts, LostNow} ->
             Missing = maps:merge(Lost, LostNow),
             Read = lists:append([Edges || {_, #{edges := Edges}} <- Parts]),
-            Resolved = resolved(Read, Parts, State),
+            Resolved = [Edge || Edge <- resolved(Read, Parts, State),
+                not flame_prof_own:is_in([maps:get(site, Edge, none)])],
             Edges = flame_prof_waits_graph:timed(Resolved, Seen, Begun),
             Graph = flame_prof_waits_graph:new(Edges),
             Cycles = flame_prof_waits_graph:cycles(Graph),
@@ -472,14 +474,18 @@ found(Edges, Graph, Cycles, Parts, Missing, #looking{options = Options} = State)
     Chain = [chain(Pid, Graph, Edges) || #{process := Pid} <- [Options]],
     Pids = pids(Dead ++ Maybe ++ All ++ Chain),
     Told = told_by(lists:sublist(Pids, ?TOLD_MOST), Parts, State),
-    Roots = [Root || #{process := Of} = Root <- All, not is_own(Of, Told)],
+    Roots = [Root || #{process := Of} = Known <- All, not is_own(Of, Told),
+        #{direct := Direct} = Root <- [of_program(Known, Told)], Direct > 0],
+    Others = maps:map(fun serves_program/2,
+        maps:filter(fun(Of, _) -> not is_own(Of, Told) end, Told)),
+    Shown = edges_of_program(Edges, Told),
     Counted = by_receives(Parts, State),
     Look = #{
         node => node(),
         engine => Engine,
         engine_reason => Why,
         looks => State#looking.looks,
-        edges => Edges,
+        edges => Shown,
         cycles => [[From || #{from := From} <- Of] || #{edges := Of} <- Dead],
         deadlocks => Dead,
         suspects => Maybe,
@@ -487,17 +493,47 @@ found(Edges, Graph, Cycles, Parts, Missing, #looking{options = Options} = State)
         ended => flame_prof_waits_past:ended(State#looking.past),
         roots => Roots,
         more_roots => More,
-        processes => with_stacks(Told, Dead ++ Maybe ++ Roots ++ Chain),
+        processes => with_stacks(Others, Dead ++ Maybe ++ Roots ++ Chain),
         counts => maps:from_list([{Node, Counts} || {Node, Counts, _, _} <- Counted]),
         receives => [{Site, Takes, Count}
-            || {{Site, Takes}, Count} <- most([Receives || {_, _, Receives, _} <- Counted])],
-        unknown => most([Unknown || {_, _, _, Unknown} <- Counted]),
+            || {{Site, Takes}, Count} <- most([Receives || {_, _, Receives, _} <- Counted]),
+                not flame_prof_own:is_in([Site])],
+        unknown => [{Site, Count}
+            || {Site, Count} <- most([Unknown || {_, _, _, Unknown} <- Counted]),
+                not flame_prof_own:is_in([Site])],
         missing => Missing
     },
     case Chain of
         [] -> Look;
         [#{edges := Of} = One] -> Look#{edges := Of, chain => One}
     end.
+
+%% Without waiters that are flame_prof's own.
+of_program(#{waiters := Waiters, direct := Direct, all := All} = Root, Told) ->
+    Own = [Waiter || #{edge := #{from := From}} = Waiter <- Waiters, is_own(From, Told)],
+    Root#{
+        waiters := Waiters -- Own,
+        direct := Direct - length(Own),
+        all := All - lists:sum([1 + Behind || #{all := Behind} <- Own])
+    }.
+
+%% Of very many edges, those of flame_prof that nothing else is known of are among them: to ask each
+%% process would take long.
+edges_of_program(Edges, Told) ->
+    IsAsked = length(Edges) =< ?ASKED_MOST,
+    IsOwn = fun(Pid) -> is_own(Pid, Told) orelse IsAsked andalso is_live(Pid) end,
+    [Edge || #{from := From, to := To} = Edge <- Edges, not IsOwn(From), not IsOwn(To)].
+
+%% A server may have a message of flame_prof in work.
+serves_program(_, #{serves := #{from := Pid}} = Process) ->
+    case is_live(Pid) of
+        true -> maps:remove(serves, Process);
+        false -> Process
+    end;
+serves_program(_, Process) ->
+    Process.
+
+is_live(Pid) -> is_pid(Pid) andalso node(Pid) =:= node() andalso flame_prof_own:is_live(Pid).
 
 %% Those of a trace are there for some seconds after its end.
 is_own(Pid, Told) -> flame_prof_own:is_own(maps:get(Pid, Told, #{})).
