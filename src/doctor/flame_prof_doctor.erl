@@ -71,12 +71,15 @@
     flame_prof_doctor_restart_loop,
     flame_prof_doctor_logger,
     flame_prof_doctor_logger_calls,
+    flame_prof_doctor_formatting,
     flame_prof_doctor_long_gc,
     flame_prof_doctor_gc,
     flame_prof_doctor_spawn_storm,
     flame_prof_doctor_exceptions,
     flame_prof_doctor_append,
+    flame_prof_doctor_append_binary,
     flame_prof_doctor_copies,
+    flame_prof_doctor_copies_ets,
     flame_prof_doctor_timers,
     flame_prof_doctor_persistent_term,
     flame_prof_doctor_code_loading,
@@ -98,7 +101,7 @@
 ]).
 
 %% Each of the processes that these name does it; of other kinds the first one is the cause.
--define(OF_ALL, [append, copies, exceptions, lock, timers]).
+-define(OF_ALL, [append, copies, exceptions, formatting, lock, timers]).
 
 %% What grows also while a node starts.
 -define(GROWS, [heap_growth, binary_leak, table_growth, atom_growth, process_growth, port_growth,

@@ -20,7 +20,7 @@ kind() -> gc.
 needs() -> [samples].
 
 %% Those make the garbage, or keep it.
-explained_by() -> [long_gc, append, mailbox, selective_receive].
+explained_by() -> [long_gc, append, copies, formatting, mailbox, selective_receive].
 
 thresholds() ->
     [
@@ -47,28 +47,38 @@ at_least(Some, All) ->
     Spread = ?CERTAIN * math:sqrt(Part * (1 - Part) / All + Square / (4 * All * All)),
     (Part + Square / (2 * All) - Spread) / (1 + Square / All).
 
+cause({hibernate, Part}, _) ->
+    ["For ", share(Part), " of that it hibernates, which collects all of its heap each time: hibernate "
+        "after a pause (hibernate_after), not after each message."];
+cause({asked, Part}, Function) ->
+    [share(Part), " of that are collections that erlang:garbage_collect has asked for",
+        [[", in ", Function] || Function =/= <<>>], ": it makes little garbage."];
+cause(made, <<>>) -> "";
+cause(made, Function) -> ["The garbage is made in ", Function, "."].
+
 told(#{gc := Gc, observations := All} = Process, Samples) ->
     OnCpu = flame_prof_doctor_samples:on_cpu(Process),
     Function = flame_prof_doctor_stacks:function(
         flame_prof_doctor_samples:busy(Samples, Process)),
     #{first_us := FromUs, last_us := ToUs, memory_range := {_, _, Most, _}} = Process,
+    Asked = flame_prof_doctor_asked:collections(Process, Samples),
     flame_prof_doctor_samples:finding(kind(), Process, #{
         severity => warning,
         size => Gc / All,
-        title => ["collects garbage for ", share(Gc / OnCpu), " of its time on a CPU"],
+        title => ["collects garbage for ", share(Gc / OnCpu), " of its time on a CPU", case Asked of
+            {hibernate, _} -> ", as it hibernates";
+            _ -> ""
+        end],
         sentences => [
             ["It collects for ", share(Gc / All), " of ",
                 flame_prof_doctor_samples:time(Process), ", with up to ",
                 flame_prof_doctor_rule:bytes(Most), " of memory."],
-            case Function of
-                <<>> -> "";
-                _ -> ["The garbage is made in ", Function, "."]
-            end,
+            cause(Asked, Function),
             ["Seen in ", number(Gc), " of ", number(OnCpu), " samples on a CPU."]
         ],
         command => "flame_prof allocations NODE",
         numbers => #{collecting => Gc, on_cpu => OnCpu, observations => All, memory => Most,
-            share => Gc / OnCpu, of_time => Gc / All},
+            share => Gc / OnCpu, of_time => Gc / All, asked => flame_prof_doctor_asked:part(Asked)},
         function => Function,
         range => {FromUs, ToUs},
         view => #{measure => samples, show => busy, levels => [process, status], view => flame}

@@ -26,7 +26,7 @@ needs() -> [samples].
 %% What it does with the CPU is known better.
 explained_by() ->
     [bottleneck, chain, scheduler_stuck, mailbox, selective_receive, lock, busy_port, busy_dist,
-        file_io, logger, gc, long_gc, spawn_storm, exceptions, append, copies, timers,
+        file_io, formatting, logger, gc, long_gc, spawn_storm, exceptions, append, copies, timers,
         persistent_term, code_loading, priority, table_growth, binary_leak, heap_growth,
         atom_growth, process_growth].
 

@@ -19,7 +19,7 @@ kind() -> long_gc.
 
 needs() -> [samples].
 
-explained_by() -> [mailbox, selective_receive, heap_growth].
+explained_by() -> [formatting, mailbox, selective_receive, heap_growth].
 
 thresholds() ->
     [

@@ -14,13 +14,16 @@
 
 -behaviour(flame_prof_doctor_rule).
 
--export([kind/0, needs/0, thresholds/0, find/2, unseen/2]).
+-export([kind/0, needs/0, thresholds/0, find/2, explained_by/0, unseen/2]).
 
 -import(flame_prof_doctor_rule, [number/1, seconds/1, share/1]).
 
 kind() -> scheduler_stuck.
 
 needs() -> [samples].
+
+%% A copy that takes long is known better.
+explained_by() -> [append].
 
 thresholds() ->
     [

@@ -55,12 +55,29 @@ rows() ->
         {"at work", bottleneck, fun(N) -> timers(500, N, <<"timer_server">>) end, from(800)},
         {"of OTP", bottleneck, fun(Name) -> timers(900, 900, Name) end,
             [{<<"code_server">>, warning}, {<<"job_queue">>, none}]},
+        {"of its time", formatting, fun(N) -> formats(N, 1000, 0, []) end,
+            [{399, none}, {400, note}]},
+        {"cpus", formatting, fun(N) -> formats(N, N, 0, []) end, [{49, none}, {50, note}]},
+        {"of the node", formatting, fun(N) -> formats(300, 300, N, []) end,
+            [{901, none}, {900, note}]},
+        {"reports", formatting, fun(N) -> formats(400 - N, 400, 0, [{N, report()}]) end,
+            [{199, note}, {200, warning}]},
+        {"of its time", append_binary, fun(N) -> builds(N, 1000, 0) end, from(600)},
+        {"cpus", append_binary, fun(N) -> builds(N, N, 0) end, from(100)},
+        {"of the node", append_binary, fun(N) -> builds(200, 200, N) end, up_to(600)},
+        {"of its time", copies_ets, fun(N) -> reads(copied(), N, 1000, 0) end, from(400)},
+        {"cpus", copies_ets, fun(N) -> reads(copied(), N, N, 0) end, from(80)},
+        {"of the node", copies_ets, fun(N) -> reads(copied(), 200, 200, N) end, up_to(600)},
+        %% A small row is found, and not copied for long.
+        {"what is copied", copies_ets, fun(Frames) -> reads(Frames, 900, 1000, 0) end,
+            [{[{<<"[gc]">>, pseudo}], warning}, {[{<<"db_get_hash">>, native}], none}]},
         {"met", programs_started, fun(N) -> programs(N, 3 * ?S) end, from(10)},
         {"cpus", programs_started, fun(Us) -> programs(10, Us) end,
             [{499999, none}, {500000, note}, {2499999, note}, {2500000, warning}]}].
 
 seq(N) -> lists:seq(1, N).
 from(N) -> [{N - 1, none}, {N, warning}].
+up_to(N) -> [{N, warning}, {N + 1, none}].
 
 find(Rule, Evidence) ->
     Module = list_to_atom("flame_prof_doctor_" ++ atom_to_list(Rule)),
@@ -147,6 +164,28 @@ timers(N, Busy, Name) ->
     Evidence#{samples := Samples#{processes := [Server | Waiting]},
         waits => #{roots => [], edges => [], processes => #{}, looks => 11}}.
 
+%% Of 1,000 samples one process has been on a CPU for so many, and another one for `Other'; the
+%% first one is in such stacks.
+busy(OnCpu, Other, Parts) ->
+    Process = fun(I, N) -> #{pid => pid(I), name => <<"catalog">>, observations => 1000,
+        first_us => 0, last_us => 10 * ?S, waiting => 1000 - N, running => N, gc => 0,
+        runnable => 0, other => 0} end,
+    Own = [{<<"shop:work/1">>, erlang}, {<<"shop:init/1">>, erlang}],
+    Rest = OnCpu - lists:sum([N || {N, _} <- Parts]),
+    evidence(#{samples => #{mode => processes, processes => [Process(1, OnCpu), Process(2, Other)],
+        stacks => fun(<<"<0.1.0>">>, _) -> [{Frames ++ Own, N}
+            || {N, Frames} <- [{Rest, []} | Parts], N > 0]; (_, _) -> [] end}}).
+
+formats(N, OnCpu, Other, Reports) ->
+    busy(OnCpu, Other, [{N, [{<<"io_lib_pretty:print/9">>, erlang}]} | Reports]).
+
+report() -> [{<<"io_lib:format/2">>, erlang}, {<<"gen_server:error_info/8">>, erlang}].
+copied() -> [{<<"copy_shallow_x">>, native}].
+reads(Frames, N, OnCpu, Other) ->
+    busy(OnCpu, Other, [{N, Frames ++ [{<<"ets:lookup/2">>, called}]}]).
+builds(N, OnCpu, Other) -> busy(OnCpu, Other, [{N, [{<<"[libc.so.6]">>, native},
+    {<<"erts_new_bs_put_binary_all">>, native}]}]).
+
 programs(Met, Us) ->
     evidence(#{os => {#{at_us => 0, programs_us => 7}, #{at_us => 10 * ?S, programs_us => 7 + Us,
         programs_met => Met, programs => #{<<"sh">> => 3, <<"df">> => 9}}}}).
@@ -221,3 +260,36 @@ a_server_of_otp_that_many_wait_for_has_its_remedy_test() ->
     ?assertEqual(<<"shop:remind/1">>, told(bottleneck, timers(900, 950, <<"timer_server">>),
         [<<"timer_server">>], [<<"keeps 9 processes waiting in the mean">>, <<"ready for 95 % of the ">>,
             <<"erlang:send_after/3">>, <<"10 processes wait for it again and again">>])).
+
+reports_of_crashes_are_named_with_those_who_end_test() ->
+    Evidence = formats(0, 400, 0, [{400, report()}]),
+    ?assertEqual(<<"shop:work/1">>, told(formatting, Evidence, [<<"catalog">>], [
+        <<"spends 100 % of its time on a CPU formatting reports of its crash">>,
+        <<"2 processes of that name were seen, as it ends and is started again">>,
+        <<"0 % of that time are collections">>])).
+
+the_table_with_the_largest_rows_is_named_test() ->
+    Table = fun(Name, Bytes) -> #{name => Name, owner => p(3), owner_name => keeper, objects => 50,
+        bytes => Bytes} end,
+    Of = fun(Tables) -> (reads(copied(), 900, 1000, 0))#{tables => #{tables => Tables}} end,
+    ?assertEqual(<<"shop:work/1">>, told(copies_ets, Of([Table(small, 51199), Table(large, 102400),
+        Table(least, 51200)]), [<<"catalog">>], [<<"in ets:lookup/2">>, <<"2.0 KiB in the mean, is "
+            "large of keeper (<0.3.0>)">>])),
+    told(copies_ets, Of([Table(small, 51199)]), [<<"catalog">>], [<<"read one element">>]).
+
+%% Collections of an otherwise busy process, by the stacks that they are in.
+collections_that_are_asked_for_are_no_garbage_of_code_test() ->
+    Of = fun(Parts) ->
+        #{samples := #{processes := [P | _], stacks := Stacks} = Samples} = Evidence =
+            busy(900, 0, Parts),
+        Evidence#{samples := Samples#{stacks := fun(Pid, Statuses) ->
+            case lists:member(<<"garbage_collecting">>, Statuses) of true -> Stacks(Pid, Statuses);
+                false -> [] end end, processes := [P#{running := 0, gc := 900, reductions => 1,
+            memory_range => {0, 0, 4096, 0}}]}} end,
+    Gc = {<<"[gc]">>, pseudo},
+    told(gc, Of([{451, [{<<"erlang:hibernate/3">>, erlang}]}]), [<<"catalog">>],
+        [<<"as it hibernates">>, <<"For 50 % of that it hibernates">>, <<"hibernate_after">>]),
+    told(gc, Of([{900, [Gc, {<<"erlang:garbage_collect/0">>, called}]}]), [<<"catalog">>],
+        [<<"100 % of that are collections that erlang:garbage_collect has asked for, in shop">>]),
+    told(gc, Of([{450, [{<<"erlang:hibernate/3">>, erlang}]}]), [<<"catalog">>],
+        [<<"The garbage is made in shop:work/1">>]).
