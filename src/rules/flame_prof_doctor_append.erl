@@ -22,10 +22,10 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {share, 0.4, <<"of its time on a CPU in ++">>},
-        {makes, 0.6, <<"of its time on a CPU without collections in ++: they are of its garbage">>},
+        {share, 0.4, <<"share of its time on a CPU in ++">>},
+        {makes, 0.6, <<"share of its time on a CPU in ++, collections left out">>},
         {cpus, 0.1, <<"CPUs together">>},
-        {node, 0.25, <<"of the time on a CPU of all processes">>}
+        {node, 0.25, <<"share of the CPU time of all processes">>}
     ].
 
 find(#{samples := Samples}, Limits) ->

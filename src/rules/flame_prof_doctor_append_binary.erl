@@ -23,9 +23,9 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {binary_share, 0.6, <<"of its time on a CPU copies binaries into new ones">>},
+        {binary_share, 0.6, <<"share of its time on a CPU that copies binaries into new ones">>},
         {binary_cpus, 0.1, <<"CPUs together">>},
-        {binary_node, 0.25, <<"of the time on a CPU of all processes">>}
+        {binary_node, 0.25, <<"share of the CPU time of all processes">>}
     ].
 
 find(#{samples := Samples}, #{binary_share := Share, binary_cpus := Cpus, binary_node := Node}) ->

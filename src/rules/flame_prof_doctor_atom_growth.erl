@@ -26,8 +26,8 @@ needs() -> [seconds].
 thresholds() ->
     [
         {per_second, 100, <<"new atoms a second, all the time">>},
-        {hours_left, 1, <<"hours until the limit: with fewer it is critical">>},
-        {maker_seen, 3, <<"samples of one process that makes atoms, and most of all, tell who">>}
+        {hours_left, 1, <<"hours until the limit, below which it is critical">>},
+        {maker_seen, 3, <<"samples from which a process that makes atoms is named">>}
     ].
 
 -spec find(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) ->

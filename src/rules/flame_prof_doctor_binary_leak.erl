@@ -20,11 +20,11 @@ needs() -> [seconds, samples].
 thresholds() ->
     [
         {grown_bytes, 16777216, <<"bytes: growth of all binaries that is a finding">>},
-        {grown_share, 0.1, <<"of what there was">>},
-        {holder_share, 0.3, <<"of the growth: a process whose binaries grow by as much is named">>},
-        {steps, 4, <<"steps upwards from second to second at least, where none falls">>},
-        {span_us, 5000000, <<"microseconds: growth in less time says nothing">>},
-        {critical_bytes, 104857600, <<"bytes a second: critical">>}
+        {grown_share, 0.1, <<"share of the memory before">>},
+        {holder_share, 0.3, <<"share of the growth from which a process is named">>},
+        {steps, 4, <<"least number of seconds with growth, and none with a fall">>},
+        {span_us, 5000000, <<"microseconds: growth in less time is not judged">>},
+        {critical_bytes, 104857600, <<"bytes a second from which it is critical">>}
     ].
 
 find(#{seconds := Seconds} = Evidence, Limits) ->

@@ -24,10 +24,10 @@ explained_by() -> [deadlock, logger, file_io, busy_port, scheduler_stuck].
 thresholds() ->
     [
         {waiting, 8, <<"processes that wait for one at the same time">>},
-        {critical_waiting, 100, <<"processes that wait: critical">>},
-        {ready, 0.5, <<"of the time: a process that is as often ready lacks a CPU">>},
-        {otp_waiting, 5, <<"processes that wait for a server of OTP, in the mean">>},
-        {otp_busy, 0.8, <<"of its time that this server does not wait">>}
+        {critical_waiting, 100, <<"waiting processes from which it is critical">>},
+        {ready, 0.5, <<"share of the time: a process that is ready this often lacks a CPU">>},
+        {otp_waiting, 5, <<"mean number of processes that wait for a server of OTP">>},
+        {otp_busy, 0.8, <<"share of the time in which this server does not wait">>}
     ].
 
 find(Evidence, Limits) ->

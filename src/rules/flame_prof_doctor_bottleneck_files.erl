@@ -24,10 +24,12 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {files_waiting, 5, <<"of files: processes that wait for one at a time, in the mean">>},
-        {files_idle, 0.5, <<"of files: of its time a server without messages that has no work">>},
-        {files_ready, 0.5, <<"of files: of the time: as often ready, a process lacks a CPU">>},
-        {files_next, 0.2, <<"of files: of its time a server waits for the next one">>}
+        {files_waiting, 5, <<"files: mean number of processes that wait for one">>},
+        {files_idle, 0.5,
+            <<"files: share of the time in which a server without messages has no work">>},
+        {files_ready, 0.5,
+            <<"files: share of the time: a process that is ready this often lacks a CPU">>},
+        {files_next, 0.2, <<"files: share of the time in which a server waits for the next one">>}
     ].
 
 find(#{waits := _}, _) ->

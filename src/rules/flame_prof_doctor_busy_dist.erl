@@ -20,7 +20,7 @@ needs() -> [system].
 thresholds() ->
     [
         {queued_bytes, 4096, <<"bytes that wait in a connection at both looks">>},
-        {delay_ms, 1000, <<"milliseconds for which bytes wait, by the rate at which they go">>}
+        {delay_ms, 1000, <<"milliseconds that bytes wait, by the rate at which they leave">>}
     ].
 
 find(#{system := {#{connections := Were}, #{connections := Are} = Last}, span_us := Us}, Limits) ->

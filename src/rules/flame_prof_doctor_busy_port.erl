@@ -25,8 +25,8 @@ needs() -> [system].
 thresholds() ->
     [
         {queued_bytes, 4096, <<"bytes that wait in a port at both looks">>},
-        {delay_ms, 1000, <<"milliseconds for which bytes wait, by the rate at which they go">>},
-        {socket_bytes, 16384, <<"bytes a second that a socket takes at least, else it is slow">>}
+        {delay_ms, 1000, <<"milliseconds that bytes wait, by the rate at which they leave">>},
+        {socket_bytes, 16384, <<"bytes a second, below which a socket is slow">>}
     ].
 
 find(#{system := {#{ports := Were} = First, #{ports := Are} = Last}, span_us := Us} = Evidence,
@@ -62,7 +62,7 @@ of_peer(Process, What) ->
 peer(Taken, Us, What) ->
     [
         ["The peer took ", bytes(Taken), " in ", seconds(Us), "."],
-        "Who sends more waits, or its memory grows.",
+        "A process that sends more waits, or its memory grows.",
         ["Seen at both ends of that time, by the counters of the ", What, "."]
     ].
 

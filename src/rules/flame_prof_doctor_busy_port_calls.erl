@@ -54,7 +54,7 @@ told([{_, First, _} | Others] = Found, Sum, Waiting, Ports) ->
             ["In the mean ", number(Waiting), " processes are suspended in a write",
                 [[", in ", Function] || Function =/= <<>>], "."],
             has_bytes(Ports),
-            "One port that is full suspends all who write to it.",
+            "A full port suspends all processes that write to it.",
             ["Seen in ", number(Sum), " samples of them in ",
                 flame_prof_doctor_samples:time(First), "."]
         ],

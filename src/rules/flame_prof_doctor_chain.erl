@@ -27,9 +27,10 @@ thresholds() ->
     [
         {calls, 3, <<"calls from the first process of a chain to the last one">>},
         {waiting, 6, <<"processes that wait behind a chain all the time">>},
-        {long_ms, 1000, <<"milliseconds: calls that have lasted as long are a finding alone">>},
-        {critical_ms, 5000, <<"milliseconds: critical">>},
-        {always, 0.8, <<"of the time each process waits for the next one: they need not last">>}
+        {long_ms, 1000, <<"milliseconds: calls of this length are a finding by themselves">>},
+        {critical_ms, 5000, <<"milliseconds from which it is critical">>},
+        {always, 0.8,
+            <<"share of the time in which each process waits for the next one: such calls may be short">>}
     ].
 
 find(Evidence, Limits) ->

@@ -26,7 +26,7 @@ thresholds() ->
         {terms_per_second, 2, <<"more persistent terms a second, all the time">>},
         {term_bytes_per_second, 262144,
             <<"more bytes of persistent terms a second, all the time">>},
-        {seen, 5, <<"samples of a process that loads code, or puts terms: it is named">>}
+        {seen, 5, <<"samples from which a process that loads code or puts terms is named">>}
     ].
 
 -spec find(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) ->
@@ -96,8 +96,8 @@ words(node_memory_code) ->
 words(node_persistent_terms) ->
     {"~ts more persistent terms a second", "The number of persistent terms",
         fun flame_prof_doctor_rule:number/1,
-        "They stay until they are erased, and to erase one costs all processes."};
+        "They stay until they are erased, and an erase interrupts all processes."};
 words(node_memory_persistent_terms) ->
     {"persistent terms grow by ~ts a second", "The memory of persistent terms",
         fun flame_prof_doctor_rule:bytes/1,
-        "They stay until they are erased, and to erase one costs all processes."}.
+        "They stay until they are erased, and an erase interrupts all processes."}.

@@ -25,10 +25,12 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {share, 0.2, <<"of the time code is loaded">>},
-        {replaced, 0.01, <<"of the time old code is purged, and one waits for the code server">>},
+        {share, 0.2, <<"share of the time in which code is loaded">>},
+        {replaced, 0.01,
+            <<"share of the time in which old code is purged and a process waits for the code "
+                "server">>},
         {least_us, 5000000, <<"microseconds of samples">>},
-        {asks, 0.05, <<"of the time: who waits for it as long is named">>}
+        {asks, 0.05, <<"share of the time from which a waiting process is named">>}
     ].
 
 find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
@@ -46,7 +48,7 @@ find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
             Seconds = maps:get(seconds, Evidence, []),
             case flame_prof_doctor_growth:settled(Seconds) of
                 Seconds -> told([], Busy, Ticks, Samples);
-                _ -> {unseen, <<"modules of flame_prof itself were still loaded: ask again">>}
+                _ -> {unseen, <<"modules of flame_prof were still being loaded: repeat the look">>}
             end;
         false -> []
     end.

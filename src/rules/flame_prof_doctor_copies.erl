@@ -23,9 +23,9 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {share, 0.35, <<"of its time on a CPU copies messages">>},
+        {share, 0.35, <<"share of its time on a CPU in copies of messages">>},
         {cpus, 0.08, <<"CPUs together">>},
-        {node, 0.25, <<"of the time on a CPU of all processes">>}
+        {node, 0.25, <<"share of the CPU time of all processes">>}
     ].
 
 find(#{samples := Samples}, Limits) ->

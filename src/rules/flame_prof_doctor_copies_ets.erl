@@ -25,9 +25,9 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {ets_share, 0.4, <<"of its time on a CPU copies rows of tables">>},
+        {ets_share, 0.4, <<"share of its time on a CPU that copies rows of tables">>},
         {ets_cpus, 0.08, <<"CPUs together">>},
-        {ets_node, 0.25, <<"of the time on a CPU of all processes">>}
+        {ets_node, 0.25, <<"share of the CPU time of all processes">>}
     ].
 
 find(#{samples := Samples} = Evidence, #{ets_share := Share, ets_cpus := Cpus, ets_node := Node}) ->

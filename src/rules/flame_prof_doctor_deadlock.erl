@@ -72,7 +72,7 @@ ended(Some, #{span_us := Us, waits := #{looks := Looks}} = Evidence) ->
                 seconds(1000 * Ms), " at least, seen in ", number(Looks), " looks."],
             others(Others, " more process waited for them.", " more processes waited for them."),
             case [short(process(Pid, Then)) || Pid <- Exited] of
-                [] -> "It ended and none of them exited: a time-out of a call was over.";
+                [] -> "It ended and none of them exited: a call timed out.";
                 Names -> ["It ended when ", lists:join(" and ", Names), " exited: a call that "
                     "times out exits its caller."]
             end

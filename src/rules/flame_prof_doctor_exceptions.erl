@@ -25,9 +25,9 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {share, 0.3, <<"of its time on a CPU raises exceptions">>},
+        {share, 0.3, <<"share of its time on a CPU in exceptions">>},
         {cpus, 0.08, <<"CPUs together">>},
-        {node, 0.25, <<"of the time on a CPU of all processes">>}
+        {node, 0.25, <<"share of the CPU time of all processes">>}
     ].
 
 find(#{samples := Samples}, Limits) ->

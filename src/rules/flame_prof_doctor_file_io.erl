@@ -24,8 +24,8 @@ explained_by() -> [deadlock, logger].
 
 thresholds() ->
     [
-        {share, 0.5, <<"of its time that a process is in calls of files">>},
-        {waiting, 3, <<"processes or messages that wait for it all the time">>}
+        {share, 0.5, <<"share of its time in which a process is in file calls">>},
+        {waiting, 3, <<"processes and messages that wait for it all the time">>}
     ].
 
 find(#{samples := #{processes := Processes} = Samples, waits := Look} = Evidence, Limits) ->

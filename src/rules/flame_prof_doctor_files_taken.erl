@@ -28,7 +28,7 @@ find(#{system := {#{files := #{waiting := Was} = First}, #{files := #{waiting :=
 find(#{system := {#{files := _}, #{files := _}}}, _) ->
     [];
 find(_, _) ->
-    {unseen, <<"who takes the dirty I/O schedulers is not known">>}.
+    {unseen, <<"the processes on the dirty I/O schedulers are unknown">>}.
 
 told(Calls, #{schedulers := Schedulers}, _) when map_size(Calls) < Schedulers ->
     [];
@@ -48,8 +48,7 @@ told(Calls, #{schedulers := Schedulers}, Us) ->
                 flame_prof_doctor_rule:seconds(Us), " apart: ", number(Count), " process",
                 case Count of 1 -> ""; _ -> "es" end, "."],
             case Function of <<>> -> ""; _ -> ["Most are made by ", Function, "."] end,
-            "Other calls wait for one of these schedulers; so does all that reads or writes a file, or "
-                "loads a module."
+            "All other calls that read or write files or load modules wait for these schedulers."
         ], S =/= ""],
         command => "flame_prof top --node NODE",
         processes => [#{pid => flame_prof_doctor_waits:text(Pid), name => <<>>} || Pid <- Pids],

@@ -28,10 +28,10 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {share, 0.4, <<"of its time on a CPU formats terms">>},
+        {share, 0.4, <<"share of its time on a CPU that formats terms">>},
         {cpus, 0.05, <<"CPUs together">>},
-        {node, 0.25, <<"of the time on a CPU of all processes">>},
-        {reports, 0.5, <<"of that time is in reports of processes that end: a warning">>}
+        {node, 0.25, <<"share of the CPU time of all processes">>},
+        {reports, 0.5, <<"share of that time in reports of processes that end: a warning">>}
     ].
 
 find(#{samples := Samples}, Limits) ->

@@ -24,9 +24,9 @@ explained_by() -> [long_gc, append, copies, formatting, mailbox, selective_recei
 
 thresholds() ->
     [
-        {share, 0.33, <<"of its time on a CPU for collections">>},
-        {of_cpu, 0.1, <<"of a CPU for collections">>},
-        {seen, 20, <<"samples in a collection">>}
+        {share, 0.33, <<"share of its time on a CPU in collections">>},
+        {of_cpu, 0.1, <<"share of a CPU in collections">>},
+        {seen, 20, <<"least number of samples in a collection">>}
     ].
 
 find(#{samples := #{mode := processes, processes := Processes} = Samples}, Limits) ->

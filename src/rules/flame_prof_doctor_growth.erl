@@ -40,7 +40,7 @@ unseen(_) ->
 unseen_of_code(#{seconds := Seconds} = Evidence) ->
     case {unseen(Evidence), is_long(settled(Seconds))} of
         {none, false} when length(Seconds) >= ?LOOKS_LEAST ->
-            <<"modules of flame_prof itself were still loaded: ask again">>;
+            <<"modules of flame_prof were still being loaded: repeat the look">>;
         {Unseen, _} -> Unseen
     end.
 

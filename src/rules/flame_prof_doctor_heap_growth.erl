@@ -32,12 +32,13 @@ explained_by() -> [mailbox, selective_receive, bottleneck].
 thresholds() ->
     [
         {grown_bytes, 8388608, <<"bytes: growth that is a finding">>},
-        {grown_share, 1.5, <<"of what it had: growth that is a finding">>},
+        {grown_share, 1.5, <<"growth that is a finding, as a share of its memory before">>},
         {much_bytes, 16777216, <<"bytes: growth of a large heap that is a finding">>},
-        {much_share, 0.2, <<"of what it had: growth of a large heap that is a finding">>},
-        {span_us, 5000000, <<"microseconds: growth in less time says nothing">>},
-        {critical_bytes, 104857600, <<"bytes a second: critical">>},
-        {starved_bytes, 67108864, <<"bytes: growth where the VM lacks CPUs and collects late">>}
+        {much_share, 0.2,
+            <<"growth of a large heap that is a finding, as a share of its memory before">>},
+        {span_us, 5000000, <<"microseconds: growth in less time is not judged">>},
+        {critical_bytes, 104857600, <<"bytes a second from which it is critical">>},
+        {starved_bytes, 67108864, <<"bytes: growth that is a finding, if the VM lacks CPUs">>}
     ].
 
 find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
@@ -90,7 +91,7 @@ told(Process, #{from := From, to := To} = Growth, Samples, Limits) ->
             [what(IsOfCollections), " only grows: from ", bytes(From), " to ", bytes(To), " in ",
                 seconds(ToUs - FromUs), most(IsOfCollections, bytes(Most))],
             function(Function),
-            ["It is compared behind its collections, in ", number(All), " samples."]
+            ["Compared after its collections, in ", number(All), " samples."]
         ],
         command => ["flame_prof xray NODE ", flame_prof_doctor_samples:target(Process), room(Most)],
         numbers => #{from => From, to => To, bytes_per_second => Rate, most => Most,

@@ -9,7 +9,7 @@
 
 %% In an object of a table: where there were more for each, the table is not why.
 -define(OBJECT_BYTES_MOST, 262144).
--define(NOBODY, "No process that was sampled holds them: many do, or one that seldom runs.").
+-define(NOBODY, "No sampled process holds them: many processes do, or one that seldom runs.").
 
 -type held() :: flame_prof_binaries:holder() | #{share := float()}.
 %% As a look at all binaries has it; of samples, its part of the growth.
@@ -69,7 +69,7 @@ elsewhere(BytesPerS, Evidence) ->
             Owner = #{pid => flame_prof_doctor_rule:pid(Pid),
                 name => flame_prof_doctor_rule:text(maps:get(owner_name, Fields, undefined))},
             [?NOBODY, " The ETS table ", atom_to_binary(Table), " of ", name(Owner), " gets ",
-                number(PerS), " objects a second meanwhile."];
+                number(PerS), " objects a second in that time."];
         none ->
             ?NOBODY
     end.

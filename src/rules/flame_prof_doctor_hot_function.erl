@@ -32,14 +32,14 @@ explained_by() ->
 
 thresholds() ->
     [
-        {busy, 0.995, <<"of the time it does not wait">>},
-        {least_us, 5000000, <<"microseconds: for so long">>},
-        {of_cpu, 0.05, <<"of the time it is on a CPU at least">>},
-        {whole_cpu, 0.9, <<"of the time on a CPU: also of a server with messages">>},
-        {with_messages, 0.5, <<"of the time one that is kept busy by others has messages">>},
-        {leaf, 0.5, <<"of the time of several that do the same is in one innermost function">>},
-        {leaf_starved, 0.8, <<"the same, where the VM lacks CPUs">>},
-        {expression, 0.9, <<"of the time in regular expressions">>}
+        {busy, 0.995, <<"share of the time in which it does not wait">>},
+        {least_us, 5000000, <<"microseconds: least duration">>},
+        {of_cpu, 0.05, <<"least share of the time on a CPU">>},
+        {whole_cpu, 0.9, <<"share of the time on a CPU, for a server with messages, too">>},
+        {with_messages, 0.5, <<"share of the time in which a process kept busy has messages">>},
+        {leaf, 0.5, <<"share of the time of several processes in one function">>},
+        {leaf_starved, 0.8, <<"the same, if the VM lacks CPUs">>},
+        {expression, 0.9, <<"share of the time in regular expressions">>}
         | flame_prof_doctor_hottest:thresholds()
     ].
 

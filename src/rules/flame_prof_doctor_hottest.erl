@@ -19,10 +19,11 @@
 -spec thresholds() -> [flame_prof_doctor_rule:threshold()].
 thresholds() ->
     [
-        {node, 0.6, <<"of the node's time on CPUs in one innermost function">>},
+        {node, 0.6, <<"share of the node's CPU time in one innermost function">>},
         {node_cpus, 0.6, <<"CPUs that this function keeps busy">>},
-        {node_ready, 0.15, <<"of that time: processes are ready and wait for a CPU">>},
-        {node_waits, 0.05, <<"of its time one of the processes waits: they are no batch">>}
+        {node_ready, 0.15, <<"share of that time in which processes wait for a CPU">>},
+        {node_waits, 0.05,
+            <<"share of its time in which one of the processes waits: without waits it is a batch job">>}
     ].
 
 -spec find(atom(), flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) ->

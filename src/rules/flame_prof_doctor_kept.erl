@@ -68,7 +68,7 @@ of_module(Waiters, Evidence) ->
     By = maps:groups_from_list(fun({Function, _}) -> Function end, fun({_, P}) -> P end, Others),
     case lists:reverse(lists:sort([{length(Of), F} || {F, Of} <- maps:to_list(By)])) of
         [{_, Function} | _] -> stand_still(Function, maps:get(Function, By));
-        [] -> {"Who has what they wait for is not known.", <<>>, [], #{}}
+        [] -> {"The holder of what they wait for is unknown.", <<>>, [], #{}}
     end.
 
 stand_still(Function, Standing) ->

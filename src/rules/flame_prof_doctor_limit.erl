@@ -58,7 +58,7 @@ who(processes, Evidence) ->
 who(ports, Evidence) ->
     case flame_prof_doctor_port_owners:most(Evidence) of
         {Process, N, All} ->
-            {io_lib:format("Of ~ts ports ~ts belong to ~ts.",
+            {io_lib:format("Of ~ts ports, ~ts belong to ~ts.",
                 [number(All), number(N), flame_prof_doctor_rule:name(Process)]),
                 #{owned => All, of_owner => N}, #{processes => [Process]}};
         none -> none

@@ -34,11 +34,11 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {share, 0.15, <<"of its time on a CPU waits for locks">>},
-        {share_starved, 0.5, <<"the same, where schedulers lack CPUs, and in sends">>},
-        {lacks, 0.5, <<"times their time on a CPU: schedulers that wait as long lack one">>},
+        {share, 0.15, <<"share of its time on a CPU in which it waits for locks">>},
+        {share_starved, 0.5, <<"the same, if schedulers lack CPUs, and for sends">>},
+        {lacks, 0.5, <<"times their time on a CPU: schedulers that wait this long lack one">>},
         {cpus, 0.2, <<"CPUs together">>},
-        {node, 0.25, <<"of the time on a CPU of all processes">>},
+        {node, 0.25, <<"share of the CPU time of all processes">>},
         {processes, 2, <<"processes that wait">>}
     ].
 
@@ -90,6 +90,6 @@ told(First, #{stacks := Stacks} = Heavy) ->
     }).
 
 what(<<"ets:", _/binary>>) ->
-    ": the table lets one process at a time write, or none read meanwhile.";
+    ": only one process at a time can write to the table, and none can read meanwhile.";
 what(_) ->
     ".".

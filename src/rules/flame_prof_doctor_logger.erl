@@ -21,8 +21,8 @@ needs() -> [system].
 
 thresholds() ->
     [
-        {queue, 10, <<"messages in a handler's queue, at both looks or in most of the time">>},
-        {parts, 0.6, <<"of the time: that is most of it">>}
+        {queue, 10, <<"messages in a handler's queue at both looks, or most of the time">>},
+        {parts, 0.6, <<"share of the time that counts as most of it">>}
     ].
 
 find(#{system := {First, Last}} = Evidence, #{queue := Least} = Limits) ->
@@ -50,9 +50,8 @@ told(#{process := Pid, name := Name, queue := Length}, #{span_us := Us} = Eviden
         size => Most,
         title => ["the logger's ", name(Process), " has more than it can write"],
         sentences => [S || S <- [
-            ["Its queue has ", number(Length), " messages, at most ", number(Most), "; it makes "
-                "who logs wait from 10 on and drops from 200 on, if nothing else is set."],
-            case Function of <<>> -> ""; _ -> ["Most is logged in ", Function, "."] end,
+            ["Its queue has ", number(Length), " messages, at most ", number(Most), "; by default it makes callers wait from 10 on, and drops messages from 200 on."],
+            case Function of <<>> -> ""; _ -> ["Most messages are logged in ", Function, "."] end,
             case Waiting of
                 0 -> "";
                 1 -> "1 process waits for it.";

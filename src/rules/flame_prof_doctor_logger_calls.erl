@@ -21,7 +21,7 @@ kind() -> logger.
 needs() -> [samples].
 
 thresholds() ->
-    [{waiting, 5, <<"processes that wait in handlers at a time, in the mean">>}].
+    [{waiting, 5, <<"mean number of processes that wait in handlers">>}].
 
 find(#{samples := #{mode := processes, processes := Processes} = Samples}, #{waiting := Least}) ->
     Found = lists:reverse(lists:keysort(1, [
@@ -52,7 +52,7 @@ told([{_, First, _} | Others] = Found, Sum, Waiting) ->
         sentences => [
             ["In the mean ", number(Waiting), " processes wait in a handler of the logger",
                 [[", in ", Handler] || Handler =/= <<>>], "."],
-            "A handler is called in the process that logs: what is slow in it stops the callers.",
+            "A handler runs in the process that logs: a slow handler stops its callers.",
             ["Seen in ", number(Sum), " samples of them in ",
                 flame_prof_doctor_samples:time(First), "."]
         ],

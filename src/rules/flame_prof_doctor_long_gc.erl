@@ -24,8 +24,8 @@ explained_by() -> [formatting, mailbox, selective_receive, heap_growth].
 thresholds() ->
     [
         {long_us, 300000, <<"microseconds in one collection">>},
-        {very_long_us, 1000000, <<"microseconds: also of a single one">>},
-        {least_bytes, 134217728, <<"bytes: collections of smaller heaps wait for a CPU">>}
+        {very_long_us, 1000000, <<"microseconds in a single collection">>},
+        {least_bytes, 134217728, <<"bytes: least size of the heap">>}
     ].
 
 find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
@@ -50,7 +50,7 @@ told(Process, #{us := Us, since_us := SinceUs, count := Count, all_us := AllUs},
         size => AllUs / 1.0e6,
         title => ["collects garbage for ", seconds(Us), " at a time"],
         sentences => [
-            ["Its memory is up to ", bytes(Most), "; it stands still while that is collected."],
+            ["Its memory is up to ", bytes(Most), "; it stands still during a collection."],
             ["Collections of 50 ms and more were seen ", count(Count, "time"), ", ",
                 seconds(AllUs), " together."],
             case Function of <<>> -> ""; _ -> ["It works in ", Function, "."] end

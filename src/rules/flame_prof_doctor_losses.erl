@@ -19,11 +19,11 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {missed, 0.5, <<"of the ticks">>},
-        {dropped, 0.001, <<"of the samples">>},
-        {inconsistent, 0.05, <<"of the samples">>},
-        {damaged, 0.001, <<"of the samples">>},
-        {step, 6, <<"of the CPU budget">>}
+        {missed, 0.5, <<"share of the ticks">>},
+        {dropped, 0.001, <<"share of the samples">>},
+        {inconsistent, 0.05, <<"share of the samples">>},
+        {damaged, 0.001, <<"share of the samples">>},
+        {step, 6, <<"step of the CPU budget">>}
     ].
 
 find(#{samples := #{losses := Losses} = Samples} = Evidence, Limits) ->
@@ -63,7 +63,7 @@ told([{First, _} | _] = Said, Losses, Us) ->
         size => lists:max([Size || {_, Size} <- Said]),
         title => ["flame_prof ", First],
         sentences => [["In ", flame_prof_doctor_rule:seconds(Us), " ", text(Said), "."],
-            "What was meanwhile is not in the samples."],
+            "The samples do not show that time."],
         command => "flame_prof info --node NODE",
         processes => [],
         numbers => Losses#{span_us => Us},

@@ -28,13 +28,14 @@ explained_by() ->
 
 thresholds() ->
     [
-        {long, 1000, <<"messages: a queue that stays as long is a finding">>},
-        {long_us, 4000000, <<"microseconds: for so long">>},
-        {very_long, 10000, <<"messages: at once a finding">>},
-        {grown, 200, <<"messages: growth of a queue that never falls">>},
-        {grown_us, 4500000, <<"microseconds: for so long at least">>},
-        {ready, 0.5, <<"of the time: a process that is as often ready lacks a CPU">>},
-        {stays, 0.9, <<"of its most messages are in it at the end: critical if very long">>}
+        {long, 1000, <<"messages: a queue that stays this long is a finding">>},
+        {long_us, 4000000, <<"microseconds: least duration">>},
+        {very_long, 10000, <<"messages: a queue of this length is a finding at once">>},
+        {grown, 200, <<"messages: growth of a queue that never shrinks">>},
+        {grown_us, 4500000, <<"microseconds: least duration">>},
+        {ready, 0.5, <<"share of the time: a process that is ready this often lacks a CPU">>},
+        {stays, 0.9,
+            <<"share of its greatest length at the end, from which a very long queue is critical">>}
     ].
 
 find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->

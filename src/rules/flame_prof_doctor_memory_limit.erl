@@ -24,7 +24,7 @@ thresholds() ->
         {minutes_left, 10, <<"minutes until the limit at the rate of growth">>},
         {minutes_left_critical, 2, <<"minutes until the limit at the rate of growth">>},
         {own_share, 0.1, <<"the node's resident memory, part of the limit">>},
-        {taker, 0.3, <<"of the growth, or of the node's memory: who has as much is named">>}
+        {taker, 0.3, <<"share of growth or memory from which the holder is named">>}
     ].
 
 find(#{os := {#{at_us := From} = First, #{rss := Rss, at_us := To} = Last}} = Evidence,
@@ -46,7 +46,7 @@ find(#{os := {#{at_us := From} = First, #{rss := Rss, at_us := To} = Last}} = Ev
 find(_, _) ->
     unseen().
 
-unseen() -> {unseen, <<"how much memory there is is not known">>}.
+unseen() -> {unseen, <<"the memory limit is unknown">>}.
 
 limit(#{memory_limit := Limit, memory_used := Used, total := Total}) when Limit =< Total ->
     {control_group, Limit, Used};

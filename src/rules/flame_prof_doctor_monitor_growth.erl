@@ -18,8 +18,8 @@ needs() -> [system, seconds].
 
 thresholds() ->
     [
-        {grown, 1000, <<"monitors that came between the looks">>},
-        {grown_share, 0.5, <<"of those at the first look">>},
+        {grown, 1000, <<"new monitors between the looks">>},
+        {grown_share, 0.5, <<"new monitors as a share of those at the first look">>},
         {of_process, 2, <<"monitors that come with a process">>}
     ].
 

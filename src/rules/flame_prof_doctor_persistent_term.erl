@@ -28,10 +28,11 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {share, 0.04, <<"of the time the VM frees old terms">>},
-        {share_replaced, 0.02, <<"the same, where the number of terms stays what it was">>},
-        {purged, 3, <<"times the time that the VM purges old code: then that is not why">>},
-        {putter, 0.01, <<"of the time: who waits for a put as long is named, and who puts alone">>}
+        {share, 0.04, <<"share of the time in which the VM frees old terms">>},
+        {share_replaced, 0.02, <<"the same, if the number of terms does not change">>},
+        {purged, 3,
+            <<"times the time in which the VM purges old code, which is then not the cause">>},
+        {putter, 0.01, <<"share of the time in a put from which a process is named">>}
     ].
 
 find(#{samples := #{mode := processes, processes := Processes} = Samples} = Evidence, Limits) ->
@@ -91,9 +92,10 @@ told(Putter, Part, All, #{span_us := Us}) ->
         size => Part,
         title => [Who, " persistent terms all the time"],
         sentences => [
-            ["For ", share(Part), " of ", flame_prof_doctor_rule:seconds(Us), " the VM looks for old "
+            ["For ", share(Part), " of ", flame_prof_doctor_rule:seconds(Us), " the VM looks for "
+                "old "
                 "terms in the heaps of all processes."],
-            "Each put or erase of another value makes all processes look at their heaps.",
+            "Each put or erase of another value makes the VM scan the heaps of all processes.",
             ["Seen in ", number(All), " samples."]
         ],
         command => "flame_prof trace NODE 'persistent_term:put/2' --rate 5",

@@ -22,8 +22,8 @@ needs() -> [seconds].
 thresholds() ->
     [
         {per_second, 5, <<"more ports a second, all the time">>},
-        {share, 0.1, <<"growth in the time of the look, part of what there was">>},
-        {minutes_left, 10, <<"minutes until the limit: with fewer it is critical">>}
+        {share, 0.1, <<"growth during the look, as a share of the value before">>},
+        {minutes_left, 10, <<"minutes until the limit, below which it is critical">>}
     ].
 
 -spec find(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) ->
@@ -48,7 +48,7 @@ unseen(Evidence, _) -> flame_prof_doctor_growth:unseen(Evidence).
 opened(Evidence) ->
     case flame_prof_doctor_port_owners:opened(Evidence) of
         {Process, N, All} when 2 * N > All ->
-            {io_lib:format("Of ~ts that were not there at the first look ~ts belong to ~ts.",
+            {io_lib:format("Of ~ts new ones, ~ts belong to ~ts.",
                 [number(All), number(N), name(Process)]), #{new => All, of_owner => N}, [Process]};
         _ ->
             {"A port is a socket, a file or a program that was opened and is not closed.", #{}, []}

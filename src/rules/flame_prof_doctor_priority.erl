@@ -22,10 +22,10 @@ explained_by() -> [lock].
 
 thresholds() ->
     [
-        {busy, 0.5, <<"of the time on a CPU">>},
-        {ready, 0.05, <<"of that time ready for one">>},
-        {others, 4, <<"processes that are ready for a CPU, in the mean">>},
-        {starved, 0.6, <<"of their time not waiting the others are ready">>}
+        {busy, 0.5, <<"share of the time on a CPU">>},
+        {ready, 0.05, <<"share of that time in which it is ready for a CPU">>},
+        {others, 4, <<"mean number of processes that are ready for a CPU">>},
+        {starved, 0.6, <<"share of the time in which the others are ready, waits left out">>}
     ].
 
 find(#{samples := #{mode := processes, processes := Processes} = Samples}, Limits) ->

@@ -22,8 +22,8 @@ needs() -> [seconds].
 thresholds() ->
     [
         {per_second, 20, <<"more processes a second, all the time">>},
-        {share, 0.02, <<"growth in the time of the look, part of what there was">>},
-        {minutes_left, 10, <<"minutes until the limit: with fewer it is critical">>}
+        {share, 0.02, <<"growth during the look, as a share of the value before">>},
+        {minutes_left, 10, <<"minutes until the limit, below which it is critical">>}
     ].
 
 -spec find(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) ->

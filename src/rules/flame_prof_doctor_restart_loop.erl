@@ -18,8 +18,8 @@ needs() -> [system].
 
 thresholds() ->
     [
-        {restarts, 2, <<"restarts in at most 11 s before the first look, and in those after it">>},
-        {many, 20, <<"restarts in at most 11 s after the first look, also without any before it">>}
+        {restarts, 2, <<"restarts in the 11 s before the first look, and in the 11 s after it">>},
+        {many, 20, <<"restarts in the 11 s after the first look, even with none before it">>}
     ].
 
 find(#{system := {#{supervisors := Were}, #{supervisors := Are}}}, Limits) ->
@@ -76,7 +76,7 @@ told(#{process := Pid, name := Name, children := Children} = Now, N, Was) ->
     Functions = [{function, call(Call)} || Call <- lists:sublist(Started, 1)],
     maps:merge(Finding, maps:from_list(Functions)).
 
-started([]) -> "No child has a pid that is new: they do not live for long.";
+started([]) -> "No child has a new pid: the children do not live long.";
 started([Call]) -> ["The new one is started by ", call(Call), "."];
 started([Call | More]) ->
     ["New ones are started by ", call(Call), " and ", count(length(More), "more function"), "."].

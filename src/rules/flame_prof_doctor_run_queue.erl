@@ -25,7 +25,7 @@ needs() -> [seconds].
 thresholds() ->
     [
         {length, 500, <<"ready processes for each scheduler online, in most seconds">>},
-        {offline_length, 20, <<"the same, where schedulers are offline or blocked">>},
+        {offline_length, 20, <<"the same, if schedulers are offline or blocked">>},
         {unbalanced_length, 100, <<"ready processes of one scheduler while another has none">>}
     ].
 
@@ -44,7 +44,7 @@ find(#{seconds := [#{node_schedulers := _}, _, _ | _] = Seconds}, Thresholds) ->
     },
     why(Figures, Thresholds);
 find(_, _) ->
-    {unseen, <<"the lengths of run queues are not in it">>}.
+    {unseen, <<"the run queues were not sampled often enough">>}.
 
 median(Values) -> lists:nth((length(Values) + 1) div 2, lists:sort(Values)).
 
@@ -58,7 +58,7 @@ why(#{longest := Longest, shortest := 0, online := Online} = Figures,
 ->
     [finding(Figures, io_lib:format("~ts processes wait for one scheduler while another has none",
         [number(Longest)]),
-        "They are bound to it, or the scheduler is kept from handing them over.")];
+        "They are bound to it, or the scheduler cannot hand them over.")];
 why(#{queue := Queue, online := Online} = Figures, #{length := Least}) when
     Queue >= Least * Online
 ->
@@ -73,7 +73,7 @@ unused(_) -> "offline".
 offline(#{unblocked := Used, online := Online}) when Used < Online ->
     "Some process has called erlang:system_flag(multi_scheduling, block).";
 offline(_) ->
-    "The flag +S or erlang:system_flag(schedulers_online, N) took them.".
+    "The flag +S or erlang:system_flag(schedulers_online, N) took them offline.".
 
 finding(#{queue := Queue, longest := Longest, online := Online, looks := Looks} = Figures, Title,
     Why) ->
@@ -85,7 +85,8 @@ finding(#{queue := Queue, longest := Longest, online := Online, looks := Looks} 
         title => Title,
         sentences => [
             Why,
-            io_lib:format("In the median second ~ts processes are ready, ~ts of them for one of the "
+            io_lib:format("In the median second ~ts processes are ready, ~ts of them for one of "
+                "the "
                 "~b schedulers online.", [number(Queue), number(Longest), Online]),
             io_lib:format("Seen in ~b looks in ~ts, one a second.",
                 [Looks, flame_prof_doctor_rule:seconds(Us)])

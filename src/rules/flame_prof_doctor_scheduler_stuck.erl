@@ -29,11 +29,11 @@ thresholds() ->
     [
         {stuck_us, 1000000, <<"microseconds in one call">>},
         {often_us, 100000, <<"microseconds in the longest of many calls">>},
-        {often, 3, <<"such calls: fewer are not many">>},
-        {often_share, 0.3, <<"of the time in calls of 50 ms and more">>},
-        {samples, 5, <<"samples in a call at least: fewer may be a gap between samples">>},
-        {in_c, 0.8, <<"of the samples in an Erlang function are in C code that it calls">>},
-        {critical_share, 0.5, <<"of the time in such calls: critical">>}
+        {often, 3, <<"least number of such calls">>},
+        {often_share, 0.3, <<"share of the time in calls of 50 ms and more">>},
+        {samples, 5, <<"least number of samples in a call">>},
+        {in_c, 0.8, <<"share of the samples in an Erlang function that are in its C code">>},
+        {critical_share, 0.5, <<"share of the time in such calls from which it is critical">>}
     ].
 
 find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->

@@ -22,13 +22,13 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {long, 1000, <<"messages in the queue at least, a power of ten">>},
-        {waits, 0.05, <<"of the time with such a queue it waits">>},
-        {on_cpu, 0.02, <<"of that time it is on a CPU">>},
-        {share, 0.5, <<"of its time on a CPU it is in the receive">>},
-        {of_time, 0.5, <<"of all the time the queue is as long">>},
-        {stays, 0.02, <<"of the queue: the most change where it never waits">>},
-        {alone, 0.9, <<"of its time on a CPU one function has where it never waits">>}
+        {long, 1000, <<"least number of messages in the queue, a power of ten">>},
+        {waits, 0.05, <<"share of the time with such a queue in which it waits">>},
+        {on_cpu, 0.02, <<"share of that time on a CPU">>},
+        {share, 0.5, <<"share of its time on a CPU in the receive">>},
+        {of_time, 0.5, <<"share of all time with such a queue">>},
+        {stays, 0.02, <<"share of the queue: greatest change, if it never waits">>},
+        {alone, 0.9, <<"share of its time on a CPU in one function, if it never waits">>}
     ].
 
 find(#{samples := #{mode := processes, processes := Processes} = Samples}, Limits) ->

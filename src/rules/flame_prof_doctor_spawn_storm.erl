@@ -21,11 +21,11 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {seen, 8, <<"samples in a spawn">>},
-        {share, 0.4, <<"of its samples on a CPU are in a spawn">>},
-        {of_time, 0.006, <<"of all its samples are in a spawn">>},
-        {of_node, 0.005, <<"of the node's samples on CPUs are in its spawns">>},
-        {stay, 0.1, <<"of the node's processes more at the end: it starts up">>}
+        {seen, 8, <<"least number of samples in a spawn">>},
+        {share, 0.4, <<"share of its samples on a CPU in a spawn">>},
+        {of_time, 0.006, <<"share of all its samples in a spawn">>},
+        {of_node, 0.005, <<"share of the node's samples on CPUs in its spawns">>},
+        {stay, 0.1, <<"share by which the number of processes grows while a node starts up">>}
     ].
 
 find(#{samples := #{mode := processes, processes := Processes} = Samples} = Evidence, Limits) ->
@@ -72,7 +72,7 @@ told(#{observations := All} = Process, Stacks, _Samples) ->
                 <<>> -> "";
                 _ -> ["It spawns in ", Function, "."]
             end,
-            "What it spawns soon ends: the node has no more processes than before.",
+            "The new processes soon end: the node has no more processes than before.",
             ["Seen in ", number(Spawns), " of ", number(OnCpu), " samples on a CPU in ",
                 flame_prof_doctor_samples:time(Process), "."]
         ],

@@ -29,7 +29,7 @@ thresholds() ->
         {waiting, 0.5, <<"part of the time in which schedulers want a CPU and have none">>},
         {wanted, 0.5, <<"CPUs that the schedulers want at least">>},
         {others, 0.5, <<"part of the machine's CPU time that others have">>},
-        {severe, 0.75, <<"part of that time: a warning, else a note">>}
+        {severe, 0.75, <<"part of that time from which it is a warning">>}
     ].
 
 -spec find(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) ->
@@ -58,7 +58,7 @@ find(#{os := {#{schedulers := First, machine := MachineFirst, own_us := OwnFirst
         false -> []
     end;
 find(_, _) ->
-    {unseen, <<"the kernel does not tell how long schedulers wait for a CPU">>}.
+    {unseen, <<"the kernel does not show how long schedulers wait for a CPU">>}.
 
 is_throttled(#{throttled := #{us := A}}, #{throttled := #{us := B}}) ->
     B > A;

@@ -19,10 +19,10 @@ needs() -> [seconds].
 thresholds() ->
     [
         {bytes_per_second, 262144, <<"more bytes in tables a second, all the time">>},
-        {share, 0.05, <<"growth in the time of the look, part of what there was">>},
+        {share, 0.05, <<"growth during the look, as a share of the value before">>},
         {tables_per_second, 5, <<"more tables a second, all the time">>},
-        {file_readings, 3, <<"of files: figures at least">>},
-        {file_share, 0.2, <<"of files: growth, part of what there was">>}
+        {file_readings, 3, <<"files: least number of values">>},
+        {file_share, 0.2, <<"files: growth, as a share of the value before">>}
         | flame_prof_doctor_writers:thresholds()
     ].
 

@@ -59,7 +59,7 @@ heaps(_) ->
 
 binaries(#{binaries := #{names := Names} = Look}) ->
     [
-        #taker{grown = grown(Holder), bytes = Bytes, what = "what it holds of binaries",
+        #taker{grown = grown(Holder), bytes = Bytes, what = "the binaries that it holds",
             process = #{pid => flame_prof_doctor_rule:pid(Pid),
                 name => flame_prof_doctor_holders:named(maps:get(Pid, Names, #{}))}}
      || #{process := Pid, bytes := Bytes} = Holder <-
@@ -88,7 +88,7 @@ tables(_) ->
 spawned(#{system := {_, #{newest := #{} = Newest}}}) when map_size(Newest) > 0 ->
     {N, Call} = lists:max([{N, Call} || {Call, N} <- maps:to_list(Newest)]),
     All = lists:sum(maps:values(Newest)),
-    {Call, io_lib:format("Of the ~ts newest ~ts began in ~ts.", [number(All), number(N), Call]),
+    {Call, io_lib:format("Of the ~ts newest, ~ts began in ~ts.", [number(All), number(N), Call]),
         #{newest => All, of_function => N}};
 spawned(_) ->
     none.

@@ -51,8 +51,8 @@ finding(Stopped, All, Us, SpanUs, Os) ->
         sentences => [quota(Os)] ++ [
             io_lib:format("All threads were stopped in ~ts of ~ts periods, for ~ts in ~ts.",
                 [number(Stopped), number(All), seconds(Us), seconds(SpanUs)]),
-            "Requests wait meanwhile, whatever the node does: it has more schedulers than the quota "
-            "has CPUs, or more work."
+            "Requests wait for that time: the node has more schedulers than the quota has CPUs, "
+            "or more work."
         ],
         command => "flame_prof top --node NODE --by running",
         processes => [],

@@ -24,9 +24,9 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {share, 0.4, <<"of its time on a CPU sets and cancels timers">>},
+        {share, 0.4, <<"share of its time on a CPU in calls of timers">>},
         {cpus, 0.08, <<"CPUs together">>},
-        {node, 0.25, <<"of the time on a CPU of all processes">>}
+        {node, 0.25, <<"share of the CPU time of all processes">>}
     ].
 
 find(#{samples := Samples}, Limits) ->

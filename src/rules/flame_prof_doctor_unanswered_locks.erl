@@ -47,7 +47,7 @@ told(Mean, Found, #{span_us := Us} = Evidence, #{locks_waiting := Many}) ->
             holder(Held),
             ["In the mean ", number(Mean), " of them wait for mnesia_locker or to try again",
                 [[", most in ", Function] || Function =/= <<>>], "."],
-            "A transaction keeps its locks until it ends: what takes long belongs before or behind it.",
+            "A transaction keeps its locks until it ends: do slow work before or after it.",
             ["Seen in samples in ", seconds(Us), "."]
         ], S =/= ""],
         command => "flame_prof waits NODE --for 2s",
@@ -80,4 +80,4 @@ holder([#{holder := Holder, table := Table, lock := How, function := Function} |
     [name(Holder), " has a ", How, " lock of the table ", Table,
         [[", and is in ", Function] || Function =/= <<>>], "."];
 holder([]) ->
-    "Who has the locks is not known.".
+    "The holders of the locks are unknown.".

@@ -10,9 +10,9 @@
 -spec thresholds() -> [flame_prof_doctor_rule:threshold()].
 thresholds() ->
     [
-        {writer_seen, 8, <<"of files: samples in which one writes that is named">>},
-        {writer_share, 0.5, <<"of files: of its time on a CPU it writes">>},
-        {writer_times, 2, <<"of files: times as many such samples as the next one has">>}
+        {writer_seen, 8, <<"files: samples in writes from which a process is named">>},
+        {writer_share, 0.5, <<"files: share of its time on a CPU in writes">>},
+        {writer_times, 2, <<"files: times as many such samples as the next process">>}
     ].
 
 %% @doc A process that does little else is likely to be it, if it writes twice as much as any other;

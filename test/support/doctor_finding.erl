@@ -7,7 +7,7 @@
 -export([checked/1]).
 
 %% What is a number of the VM's or of flame_prof's own, and not of the node.
--define(FIXED, "from 10 on and drops from 200 on|of 50 ms and more|fewer than 256|"
+-define(FIXED, "from 10 on, and drops messages from 200 on|of 50 ms and more|fewer than 256|"
     "\\(system_flag\\)").
 %% Counts of processes that a title does not name.
 -define(REST, "[0-9,]+ (others|more) ").

@@ -213,7 +213,7 @@ those_that_it_monitors_are_named_first_test() ->
         #{p(1) => Told}}}, [<<"pool">>, <<>>], [<<"It is a pool of poolboy">>, <<"It monitors 10 "
             "processes that do not wait for it and may have it: <0.31.0> and 9 more, in "
             "shop:forget/1">>])),
-    told(unanswered, Evidence, [<<"pool">>], [<<"Who has what they wait for is not known">>]).
+    told(unanswered, Evidence, [<<"pool">>], [<<"The holder of what they wait for is unknown">>]).
 
 who_has_a_lock_of_mnesia_test() ->
     Lock = fun(I, Name) -> #{process => p(I), name => Name, table => <<"route">>,
@@ -228,7 +228,7 @@ who_has_a_lock_of_mnesia_test() ->
         [<<"9 processes wait for locks of mnesia">>, <<"export (<0.2.0>) has a read lock of the "
             "table route, and is in shop:upload/1">>, <<"In the mean 9 of them">>])),
     ?assertEqual(<<"shop:write/1">>, told(unanswered_locks, Of(#{}), [<<"caller">>],
-        [<<"Who has the locks is not known">>, <<"most in shop:write/1">>])).
+        [<<"The holders of the locks are unknown">>, <<"most in shop:write/1">>])).
 
 %% Those that are not sampled have stood still.
 who_was_not_sampled_is_seen_by_its_stack_test() ->

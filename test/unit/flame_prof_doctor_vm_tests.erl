@@ -65,10 +65,10 @@ who_has_them_is_told_with_a_limit_test() ->
     Of = fun(Key, N) -> only((seconds(Key, lists:duplicate(11, N)))#{system => {System, System}})
     end,
     Processes = Of(node_processes, 240000),
-    says(Processes, "Of the 1,000 newest 900 began in session:init/1."),
+    says(Processes, "Of the 1,000 newest, 900 began in session:init/1."),
     ?assertMatch(#{function := <<"session:init/1">>}, Processes),
     Owner = Of(node_ports, 60000),
-    says(Owner, "Of 10 ports 9 belong to probe (<0.97.0>)."),
+    says(Owner, "Of 10 ports, 9 belong to probe (<0.97.0>)."),
     ?assertMatch(#{processes := [#{pid := <<"<0.97.0>">>}]}, Owner).
 
 atoms_from_data_grow_all_the_time_test() ->
@@ -110,7 +110,7 @@ processes_that_do_not_end_grow_test() ->
         system => {#{newest => #{}}, #{newest => #{<<"leak:run/1">> => 480, <<"a:b/0">> => 20}}}}),
     ?assertMatch(#{kind := process_growth, severity := warning}, Finding),
     says(Finding, "50 more processes a second"),
-    says(Finding, "Of the 500 newest 480 began in leak:run/1.").
+    says(Finding, "Of the 500 newest, 480 began in leak:run/1.").
 
 a_wave_of_processes_goes_up_and_down_test() ->
     ?assertEqual([], found(seconds(node_processes,
@@ -129,7 +129,7 @@ who_owns_ports_that_are_new_is_named_test() ->
     New = [{made_port(N), <<"probe">>} || N <- lists:seq(501, 595)]
         ++ [{made_port(N), <<"ssl">>} || N <- lists:seq(596, 600)],
     Told = owners(Were, Were ++ New),
-    says(Told, "Of 100 that were not there at the first look 95 belong to probe (<0.97.0>)."),
+    says(Told, "Of 100 new ones, 95 belong to probe (<0.97.0>)."),
     ?assertMatch(#{processes := [#{pid := <<"<0.97.0>">>, name := <<"probe">>}]}, Told),
     says(owners(Were, Were), "A port is a socket, a file or a program"),
     says(owners(Were, Were ++ of_many(596)), "A port is a socket"),

@@ -125,7 +125,7 @@ deadlocks_of_the_same_names_are_one_that_came_so_often_test() ->
         #{p(A) => told(bank), p(B) => told(fraud)}) end,
     [Finding] = deadlocks_of([Of(7, 8, 900), Of(9, 10, 2000)], []),
     ?assertMatch(#{severity := critical, numbers := #{times := 2, since_ms := 2000}}, Finding),
-    says(Finding, [<<"They did so 2 times">>, <<"none of them exited: a time-out">>]),
+    says(Finding, [<<"They did so 2 times">>, <<"none of them exited: a call timed out">>]),
     [Stands] = deadlocks_of([Of(7, 8, 900)], [edge(1, 2), edge(2, 1)]),
     ?assertMatch(#{severity := critical, processes := [#{pid := <<"<0.1.0>">>}, _]}, Stands),
     says(Stands, [<<"wait for each other ">>, <<" at least, and did so once before in 10 s">>]).
@@ -464,7 +464,7 @@ of_a_table(PerSecond) ->
 a_table_that_gets_objects_meanwhile_is_named_test() ->
     ?assertMatch({_, _}, binary:match(of_a_table(75.0),
         <<"The ETS table images of gallery (<0.7.0>) gets 75 objects a second">>)),
-    ?assertMatch({_, _}, binary:match(of_a_table(75.0), <<"many do, or one that seldom runs">>)),
+    ?assertMatch({_, _}, binary:match(of_a_table(75.0), <<"many processes do, or one that seldom runs">>)),
     ?assertEqual(nomatch, binary:match(of_a_table(0.0), <<"images">>)).
 
 %% Of 6 MiB a second, with 3 MiB each.
