@@ -514,9 +514,9 @@ hot(Files, Options) ->
 -spec waits() -> ok | {error, reason()}.
 waits() -> flame_prof_shell:print(flame_prof_waits, []).
 
-%% @doc Which processes wait for which: chains, what is at their ends, deadlocks. It is printed;
-%% {@link look/2} has terms. Costs 15 to 65 ms of one CPU for 100,000 processes; no process is
-%% interrupted. {@link flame_prof_waits} has the options.
+%% @doc Which processes wait for which: chains, their ends, and deadlocks. It is printed; {@link
+%% look/2} has terms. Costs 15 to 65 ms of one CPU for 100,000 processes; no process is interrupted.
+%% {@link flame_prof_waits} has the options.
 -spec waits(
     flame_prof_target:target() | flame_prof_waits:options() | [{atom(), term()}]
 ) -> ok | {error, reason()}.
@@ -530,10 +530,10 @@ waits(Process) -> flame_prof_shell:print(flame_prof_waits, [Process]).
 waits(Process, Options) ->
     flame_prof_shell:print(flame_prof_waits, [Process, Options]).
 
-%% @doc Who fills the mailbox of a process, and with what: by sender and by tag, the oldest
-%% messages, their memory. It is printed; {@link look/2} has terms. Costs up to the time limit on a
-%% dirty scheduler; the process is not asked and goes on, and no message is copied. {@link
-%% flame_prof_mailbox} has the options.
+%% @doc The mailbox of a process: messages by sender and by tag, the oldest messages, and their
+%% memory. It is printed; {@link look/2} has terms. Costs up to the time limit on a dirty scheduler;
+%% the process is not interrupted, and no message is copied. {@link flame_prof_mailbox} has the
+%% options.
 -spec mailbox(
     flame_prof_target:target() | flame_prof_mailbox:options() | [{atom(), term()}]
 ) -> ok | {error, reason()}.
@@ -607,8 +607,8 @@ memory() -> flame_prof_shell:print(flame_prof_memory, []).
 ) -> ok | {error, reason()}.
 memory(NodeOrOptions) -> flame_prof_shell:print(flame_prof_memory, [NodeOrOptions]).
 
-%% @doc What a process holds: its memory by the ways to it, by type, and the binaries that it pins.
-%% It is printed; {@link look/2} has terms. Costs up to the time limit and max_memory on a dirty
+%% @doc What a process holds: its memory by path and by type, and the binaries that it keeps. It is
+%% printed; {@link look/2} has terms. Costs up to the time limit and max_memory on a dirty
 %% scheduler; the process goes on. {@link flame_prof_xray} has the options.
 -spec xray(
     flame_prof_target:target() | flame_prof_xray:options() | [{atom(), term()}]
@@ -627,10 +627,10 @@ xray(Process, Options) ->
 -spec binaries() -> ok | {error, reason()}.
 binaries() -> flame_prof_shell:print(flame_prof_binaries, []).
 
-%% @doc Which processes and ETS tables hold the refc binaries; what is pinned, what grows. It is
-%% printed; {@link look/2} has terms. Costs 50 ms of CPU for 100,000 binaries in 1,000 processes,
-%% 0.3 s for 100,000 processes. No process is asked, stopped or collected, no table is locked.
-%% {@link flame_prof_binaries} has the options.
+%% @doc Processes and ETS tables that hold the refc binaries, their growth, and binaries kept by
+%% small parts. It is printed; {@link look/2} has terms. Costs 50 ms of CPU for 100,000 binaries in
+%% 1,000 processes, 0.3 s for 100,000 processes. No process is asked, stopped or collected, no table
+%% is locked. {@link flame_prof_binaries} has the options.
 -spec binaries(
     node() | flame_prof_binaries:options() | [{atom(), term()}]
 ) -> ok | {error, reason()}.
@@ -652,8 +652,8 @@ tables(NodeOrOptions) -> flame_prof_shell:print(flame_prof_tables, [NodeOrOption
 -spec allocations() -> ok | {error, reason()}.
 allocations() -> flame_prof_shell:print(flame_prof_allocations, []).
 
-%% @doc Which code allocates: by stack and by process, what survives, and the collections of
-%% garbage. It is printed; {@link look/2} has terms. Traces the collections of some processes,
+%% @doc Which code allocates, by stack and by process, how much survives, and the garbage
+%% collections. It is printed; {@link look/2} has terms. Traces the collections of some processes,
 %% within max_cpu. {@link flame_prof_allocations} has the options.
 -spec allocations(
     pos_integer() | flame_prof_allocations:options() | [{atom(), term()}]

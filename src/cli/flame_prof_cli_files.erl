@@ -227,7 +227,7 @@ totals(#{stacks := Stacks, metrics := Metrics, is_ordered := IsOrdered} = Info) 
         [grouped(length(Metrics)), " metric", plural(length(Metrics)), "\n"],
         [[Note, "\n"] || Note <- flame_prof_file_losses:events(Info)
             ++ flame_prof_file_losses:periods(Info)],
-        ["they tell who allocates: a sample weighs words of 8 bytes\n"
+        ["they are allocations: a sample weighs words of 8 bytes\n"
             || flame_prof_query:is_of_allocations(Info)],
         ["times go back in it: some tools want them in order\n" || not IsOrdered]
     ].

@@ -9,13 +9,14 @@
 -spec more(atom()) -> unicode:chardata().
 more(attach) ->
     "Modules and library are sent to the node, and removed from it in any case: at the end, on\n"
-    "Ctrl-C, and when this command is killed or cut off. Of several nodes each has a file of its\n"
-    "own. Ctrl-C ends early and keeps what was sampled until then.\n\n";
+    "Ctrl-C, and when this command is killed or cut off. Each node has a file of its own.\n"
+    "Ctrl-C ends early and keeps what was sampled until then.\n\n";
 more(view) ->
     "With --node the page has a panel that measures calls of it while it is open.\n" ?LENT;
 more(mcp) ->
-    "An assistant's program starts it; it ends with its standard input. With nodes only these\n"
-    "can be asked. A node without flame_prof has it until a minute after the last question.\n\n";
+    "The program of an assistant starts it; it ends with its standard input. With nodes in the\n"
+    "command only these are used. A node without flame_prof has it until a minute after the last\n"
+    "call.\n\n";
 more(Command) when Command =:= check; Command =:= export; Command =:= report ->
     of_files();
 more(Command) ->
@@ -39,24 +40,24 @@ of_look(#{name := Name, cost := Cost, shows := Shows, argument := {Key, _, _, _}
     ].
 
 own(doctor) ->
-    "Instead of a node it takes files of a session: only what is in samples is known then. The "
-    "status is 10 where something was found, and 0 where nothing is wrong. doc/doctor.md has the "
+    "Instead of a node it takes files of a session, and then judges by samples only. The status "
+    "is 10 with findings, and 0 without. doc/doctor.md has the "
     "names of the thresholds.";
 own(top) ->
     ["Keys: ", flame_prof_top:help(), ". Ctrl-C ends it, too."];
 own(trace) ->
     "A pattern is Module:Function/Arity, Module:Function(Arguments) when Guards, both with -> return "
-    "behind it; send(Message), receive(Message), spawn, exit, link or register. What is beyond the "
-    "rate is dropped and counted.";
+    "behind it; send(Message), receive(Message), spawn, exit, link or register. Events beyond "
+    "the rate are dropped and counted.";
 own(Measures) when Measures =:= latency; Measures =:= allocations ->
-    "When this command is killed or cut off, the node measures nothing any more. Ctrl-C ends early "
+    "The measurement also ends if this command is killed or cut off. Ctrl-C ends early "
     "and prints what was measured until then.";
 own(_) ->
     "".
 
 argument(process) ->
     "A process is a registered name, as my_server or Shop.Stock, or a pid of the node, as "
-    "'<0.85.0>'. It is not asked.";
+    "'<0.85.0>'. It is not interrupted.";
 argument(functions) ->
     "A function is module:function/arity; without an arity it is any, and module:_ is all functions "
     "of a module.";

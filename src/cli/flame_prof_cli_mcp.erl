@@ -117,7 +117,7 @@ node_of(Name, #server{nodes = Nodes, parsed = Parsed} = Server) ->
     end.
 
 run(_Call, none, _Parsed) ->
-    {error, "too many names of nodes were asked for; start it again"};
+    {error, "too many names of nodes were used; start it again"};
 run(Call, Node, Parsed) ->
     try
         flame_prof_mcp_tools:run(Call, Node, Parsed)

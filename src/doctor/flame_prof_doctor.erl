@@ -334,7 +334,7 @@ grows(#{kind := Kind}) -> lists:member(Kind, ?GROWS).
 %% A rule that fails takes no other finding with it.
 found(Rule, #{start := #{is_starting := true}} = Evidence, Thresholds) ->
     case grows(#{kind => Rule:kind()}) of
-        true -> {unseen, <<"the node is still starting, and grows by that: ask again then">>};
+        true -> {unseen, <<"the node is still starting: repeat the look later">>};
         false -> found(Rule, maps:remove(start, Evidence), Thresholds)
     end;
 found(Rule, Evidence, Thresholds) ->

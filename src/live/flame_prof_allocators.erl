@@ -180,7 +180,7 @@ calibrated(Read, Tries) ->
                     refused(Error, Why)
             end;
         late ->
-            refused(late, <<"a scheduler did not say within two seconds what its allocators have">>)
+            refused(late, <<"a scheduler did not report its allocators within two seconds">>)
     end.
 
 refused(Cause, Why) ->

@@ -148,9 +148,9 @@ look(Options) ->
 rows() ->
     [
         #{key => for, type => {whole, ms, 0, 600000}, default => 0,
-            doc => "look again after it: what has grown"},
+            doc => "time between two looks, for growth"},
         #{key => walked, type => {whole, count, 0, 100}, default => 5,
-            doc => "holders whose heap is read for what they pin"},
+            doc => "holders whose heaps are read"},
         flame_prof_look_options:max_memory(64 bsl 20),
         flame_prof_look_options:time_limit(10000, 600000)
     ].
@@ -162,12 +162,11 @@ about() ->
         name => binaries,
         group => memory,
         asks => "the processes and tables that hold the binaries",
-        sentence => "Which processes and ETS tables hold the refc binaries; what is pinned, what "
-            "grows.",
+        sentence => "Processes and ETS tables that hold the refc binaries, their growth, and "
+            "binaries kept by small parts.",
         cost => "Costs 50 ms of CPU for 100,000 binaries in 1,000 processes, 0.3 s for 100,000 "
             "processes. No process is asked, stopped or collected, no table is locked.",
-        shows => "The ways that lead to binaries, with the atoms of records and map keys; no "
-            "values.",
+        shows => "The paths to binaries, with the atoms of records and map keys; no values.",
         argument => {node, optional, "node()", "NODE"},
         runs => there,
         library => needed,
@@ -175,9 +174,9 @@ about() ->
             title => "Who holds the refc binaries",
             tells => [
                 "Binaries of more than 64 bytes; a small part of a large binary keeps all of it: ",
-                "shows a binary leak. What queues of ports, timers and literals hold is one sum. ",
+                "shows a binary leak. Queues of ports, timers and literals are one sum. ",
                 "Needs the native engine (Linux on x86_64)."],
-            seconds => {for, 0.1, 30, "look again after it: what has grown (one look)"},
+            seconds => {for, 0.1, 30, "time between two looks, for growth (one look)"},
             options => [max_memory]
         },
         examples => ["binaries shop@myhost", "binaries shop@myhost --for 10s"]

@@ -136,7 +136,7 @@ rows() -> rows(100).
 rows(Top) ->
     [
         #{key => for, type => {whole, ms, 0, ?FOR_MOST_MS}, default => 0,
-            doc => "look again after it: growth"},
+            doc => "time between two looks, for growth"},
         #{key => by, alias => sort, type => {one_of, [memory, objects, growth]},
             default => memory, doc => "memory, objects or growth"},
         flame_prof_look_options:infinite(#{key => top, type => {whole, count, 1, ?COUNT_MOST},
@@ -161,7 +161,7 @@ about() ->
         assistant => #{
             title => "ETS tables",
             tells => ["Shows which table grows."],
-            seconds => {for, 0.1, 30, "look again after it: growth (one look)"},
+            seconds => {for, 0.1, 30, "time between two looks, for growth (one look)"},
             options => [by, top]
         },
         examples => ["tables shop@myhost", "tables shop@myhost --for 5s --by growth"]

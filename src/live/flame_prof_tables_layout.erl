@@ -71,7 +71,7 @@ told(Tag) ->
     receive
         {Tag, Answer} -> Answer
     after 0 ->
-        {error, {late, <<"tables that were made to be compared could not be asked in time">>}}
+        {error, {late, <<"the tables made for comparison could not be read in time">>}}
     end.
 
 find() ->

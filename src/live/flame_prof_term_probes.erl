@@ -28,8 +28,8 @@ verify(What, Attempt, Ms) ->
             Why = " are not laid out as this release's sources say",
             {error, iolist_to_binary([What, Why])};
         {unsure, N} -> {error, iolist_to_binary(["its probes were late or collected at each of ",
-            integer_to_list(N), " attempt", flame_prof_text:plural(N), ": the node is busy, or has just given back what it was "
-            "lent; try again"])}
+            integer_to_list(N), " attempt", flame_prof_text:plural(N), ": the node is busy, or a "
+                "removal of flame_prof has just ended; try again"])}
     end.
 
 attempts(Attempt, Until, Wrong, N) ->

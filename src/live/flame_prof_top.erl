@@ -182,7 +182,7 @@ option_rows() ->
             word => "COLUMN",
             doc => lists:flatten(lists:join(", ", [atom_to_list(By) || By <- columns()]))},
         #{key => filter, type => {own, fun text/1, "a text"}, default => <<>>, word => "TEXT",
-            doc => "only processes whose name or function has it"},
+            doc => "only processes whose name or function contains this text"},
         #{key => every, type => {whole, ms, 100, ?HOUR_MS}, default => 1000,
             doc => "between two tables"},
         #{key => top, alias => rows, type => {whole, count, 1, 1000},

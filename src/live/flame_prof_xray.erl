@@ -207,9 +207,9 @@ about() ->
     #{
         name => xray,
         group => memory,
-        asks => "what one process holds, by the ways to it",
-        sentence => "What a process holds: its memory by the ways to it, by type, and the binaries "
-            "that it pins.",
+        asks => "what one process holds, by path",
+        sentence => "What a process holds: its memory by path and by type, and the binaries that "
+            "it keeps.",
         cost => "Costs up to the time limit and max_memory on a dirty scheduler; the process goes "
             "on.",
         shows => "Shapes, the atoms that tuples begin with, the atoms that are keys; no values.",
@@ -219,7 +219,8 @@ about() ->
         assistant => #{
             title => "What a process holds",
             tells => [
-                "Memory by the ways from stack, dictionary and mailbox, by type, garbage, and the ",
+                "Memory by the paths from stack, dictionary and mailbox, by type, garbage, and "
+                "the ",
                 "binaries that it pins, with shapes and atoms but no values. A process that never ",
                 "stands still is refused. Needs the native engine (Linux on x86_64)."],
             seconds => {time_limit, 0.1, 30, "of the reading (10)"},

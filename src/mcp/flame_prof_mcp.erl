@@ -150,9 +150,9 @@ initialized(Protocol, Id, To, #mcp{version = Version, nodes = Nodes} = State) ->
 call({error, Why}, Id, To, State) ->
     failed(To, Id, ?PARAMS, Why, State);
 call({ok, _}, Id, To, #mcp{calls = Calls} = State) when is_map_key(Id, Calls) ->
-    failed(To, Id, ?REQUEST, "a call with this id is not answered yet", State);
+    failed(To, Id, ?REQUEST, "a call with this id is pending", State);
 call({ok, _}, Id, To, #mcp{waiting = Waiting} = State) when length(Waiting) >= ?WAITING_MOST ->
-    result(To, Id, shown({error, "too many calls wait for an answer; ask again later"}), State);
+    result(To, Id, shown({error, "too many calls are pending; try again later"}), State);
 call({ok, Call}, Id, To, #mcp{calls = Calls, waiting = Waiting} = State) ->
     begun(State#mcp{calls = Calls#{Id => To}, waiting = Waiting ++ [{Id, Call}]}).
 

@@ -73,8 +73,8 @@ hot() ->
         takes => [{seconds, for, 1, 30, "how long it records (10)"},
             {enum, mode, [processes, schedulers, cpu], "the 100 busiest processes at each "
                 "tick, or the CPU time of what schedulers run (processes)"},
-            {enum, by, [samples | ?FLAME_PROF_METRICS], "what shares are of: samples are time, "
-                "a metric is its changes (samples)"},
+            {enum, by, [samples | ?FLAME_PROF_METRICS], "samples for shares of time, or a metric "
+                "for shares of its changes (samples)"},
             {option, idle}, {option, chains}, {option, min}, {option, top}],
         about => [
             "Records a profile for some seconds and answers its hot stacks as a tree, and its ",
@@ -102,7 +102,7 @@ instructions(Nodes) ->
         "numbers, but no values of messages or heaps. A pid is valid in the node that showed it, ",
         "as long as the process lives. A node without flame_prof is lent it until a minute after ",
         "the last question.",
-        [[" Nodes: ", lists:join(", ", Nodes), "; the first is asked where none is named."]
+        [[" Nodes: ", lists:join(", ", Nodes), "; the first one is the default."]
             || Nodes =/= []]
     ]).
 

@@ -167,7 +167,7 @@ finish(Owner) ->
 options() ->
     [
         #{key => bytes, type => {whole, bytes, 8, 1 bsl 32}, default => ?BYTES,
-            doc => "from sample to sample, in the mean"},
+            doc => "mean number of bytes between two samples"},
         #{key => long_gc_us, type => {whole, count, 1, 1000000000}, default => 1000, word => none},
         #{key => owner, type => {own, fun owner/1, "a process"}, default => self(), word => none}
         | flame_prof_tracing:look_rows([max_cpu, heartbeat_ms])
@@ -180,8 +180,8 @@ about() ->
         name => allocations,
         group => memory,
         asks => "which code allocates, for 5 s",
-        sentence => "Which code allocates: by stack and by process, what survives, and the "
-            "collections of garbage.",
+        sentence => "Which code allocates, by stack and by process, how much survives, and the "
+            "garbage collections.",
         cost => "Traces the collections of some processes, within max_cpu.",
         shows => "The tag atom of the message in work; no contents.",
         argument => {for, optional, "pos_integer()", ""},

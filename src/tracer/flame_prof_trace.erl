@@ -69,7 +69,7 @@
 %% <li>`process': those that are traced, by pid or name (`every': also new ones)</li>
 %% <li>`first': of a call, a send or a receive: only processes that did this, from then on
 %%     (none)</li>
-%% <li>`follow': trace also what a traced process spawns, sends to, or both (`none')</li>
+%% <li>`follow': trace also processes that a traced process spawns, sends to, or both (`none')</li>
 %% <li>`max_rate', `burst': events a second in the long run, and at once (100, 100)</li>
 %% <li>`max_events', `for' (milliseconds), `max_cpu' (percent of the node's CPU time): it ends then
 %%     (1000, 60000, 5)</li>
@@ -309,11 +309,11 @@ bounds() ->
             doc => "events a second in the long run"},
         #{key => burst, type => {whole, count, 1, 10000}, default => 100, doc => "events at once"},
         #{key => depth, type => {whole, count, 0, 30}, default => 8,
-            doc => "of terms: how far they are nested"},
+            doc => "depth of terms"},
         #{key => bytes, type => {whole, bytes, 64, 8192}, default => 1024,
-            doc => "of terms: size of the copy"},
+            doc => "bytes of a term"},
         #{key => items, type => {whole, count, 1, 1000}, default => 100,
-            doc => "of terms: elements of a list, tuple or map"}
+            doc => "elements of a list, tuple or map"}
     ].
 
 rows() ->
@@ -322,12 +322,12 @@ rows() ->
         #{key => process, alias => processes, default => every, word => "NAMES", reads => names,
             type => {either, [{every, every}],
                 {own, fun processes/1, flame_prof_target:accepts()}},
-            doc => "of these only: names or pids, with commas"},
+            doc => "only these processes: names or pids, with commas"},
         #{key => first, default => none, word => "PATTERN",
             type => {own, fun(First) -> {ok, First} end, "a pattern"},
-            doc => "of a call, send or receive: only processes that did it, from then on"},
+            doc => "a call, send or receive; only processes that did it are traced, from then on"},
         #{key => follow, default => none, type => {one_of, [none, spawn, send, spawn_and_send]},
-            doc => "also what a traced process spawns, sends to, or both"},
+            doc => "also processes that a traced process spawns, sends to, or both"},
         #{key => to, default => shell, word => none,
             type => {own, fun to/1, "shell, {file, Name} or a fun of one argument"}},
         #{key => format, word => none, default => flame_prof_trace_format,

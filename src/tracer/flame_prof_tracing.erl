@@ -144,10 +144,10 @@ look_rows(Keys) ->
 look_names() ->
     [
         {max_cpu, max_cpu_percent, [max_cpu_percent],
-            "percent of the node's CPU time; above, it ends"},
+            "percent of the node's CPU time, at which it ends"},
         {max_rate, max_events_per_second, [max_events_per_second],
-            "measured calls a second; above, it ends"},
-        {max_events, max_events, [max_calls], "measured calls; then it ends"}
+            "measured calls a second, at which it ends"},
+        {max_events, max_events, [max_calls], "measured calls, at which it ends"}
     ].
 
 %% @doc Options of a look with the names that limits have here.

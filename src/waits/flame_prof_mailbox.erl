@@ -176,11 +176,11 @@ about() ->
     #{
         name => mailbox,
         group => waiting,
-        asks => "who fills the mailbox of a process, and with what",
-        sentence => "Who fills the mailbox of a process, and with what: by sender and by tag, the "
-            "oldest messages, their memory.",
-        cost => "Costs up to the time limit on a dirty scheduler; the process is not asked and "
-            "goes on, and no message is copied.",
+        asks => "senders and messages in the mailbox of a process",
+        sentence => "The mailbox of a process: messages by sender and by tag, the oldest "
+            "messages, and their memory.",
+        cost => "Costs up to the time limit on a dirty scheduler; the process is not "
+            "interrupted, and no message is copied.",
         shows => "The tag atom of each message, and its sender; no contents.",
         argument => {process, required, "flame_prof_target:target()", "PROCESS"},
         runs => there,

@@ -225,7 +225,7 @@ rows() ->
     [
         flame_prof_look_options:process(one),
         #{key => for, type => {whole, ms, 0, ?FOR_MOST_MS}, default => 0,
-            doc => "look again until then: how long waits have lasted"},
+            doc => "time of repeated looks, for the duration of waits"},
         #{key => top, type => {whole, count, 1, ?COUNT_MOST}, default => 10,
             doc => "waited-for processes to show"},
         #{key => nodes, type => {own, fun node_list/1, "a list of nodes, or connected"},
@@ -251,7 +251,7 @@ about() ->
         name => waits,
         group => waiting,
         asks => "which processes wait for which; waits(P): one chain",
-        sentence => "Which processes wait for which: chains, what is at their ends, deadlocks.",
+        sentence => "Which processes wait for which: chains, their ends, and deadlocks.",
         cost => "Costs 15 to 65 ms of one CPU for 100,000 processes; no process is interrupted.",
         shows => "The tag atom of each request; no contents.",
         argument => {process, optional, "flame_prof_target:target()", "PROCESS"},
@@ -262,9 +262,10 @@ about() ->
             title => "Who waits for which process",
             tells => [
                 "Callers and their servers, chains and what the process at the end does. Shows a ",
-                "bottleneck: one process that many wait for. A wait for something else than a ",
-                "process, such as a timer or a socket, is shown as such."],
-            seconds => {for, 0.1, 30, "look again for so long: how long waits last (one look)"},
+                "bottleneck: one process that many wait for. Waits for timers, ",
+                "sockets and ports are shown, too."],
+            seconds => {for, 0.1, 30, "time of repeated looks, for the duration of waits (one "
+                "look)"},
             options => [top]
         },
         examples => ["waits shop@myhost", "waits shop@myhost my_server --for 2s"]
