@@ -31,7 +31,10 @@ do(report, #{arguments := [First | _] = Files} = Parsed) ->
 view(#{arguments := [Path]} = Parsed, Measured) ->
     Options = maps:with([port], Parsed),
     case viewer(flame_prof, view, [Path, Options#{measured => Measured}]) of
-        {ok, #{url := _}} -> until_interrupted();
+        {ok, #{url := _}} ->
+            ok = until_interrupted(),
+            %% The node ends with halt/1, which would leave the indexes.
+            viewer(flame_prof_view, stop, []);
         {error, _} = Error -> Error
     end.
 

@@ -11,6 +11,7 @@
     a_reader_that_goes_away_is_no_error/1, results_that_find_no_room_are_told/1,
     exports_go_to_files_and_pipes/1, of_several_events_one_is_read/1, json_is_read_by_others/1,
     sessions_are_started_flushed_and_stopped/1, elixir_starts_it_and_is_attached_to/1,
+    a_viewer_that_a_signal_ends_leaves_no_index/1,
     terminal_top_follows_the_window_and_keys/1, terminal_top_ends_by_control_c_and_by_a_hangup/1,
     terminal_attach_shows_progress_and_ends_by_control_c/1,
     terminal_attach_keeps_all_of_it_when_it_goes_away/1,
@@ -465,6 +466,22 @@ terminal_shows_nothing_but_the_answer_of_what_is_lent(Config) ->
             nomatch = re:run(screen(), "(attaching to|leaving) ")
         end)
     end).
+
+a_viewer_that_a_signal_ends_leaves_no_index(Config) ->
+    Cache = filename:join(proplists:get_value(priv_dir, Config), "cache"),
+    true = os:putenv("XDG_CACHE_HOME", Cache),
+    Indexes = fun() -> filelib:wildcard(filename:join([Cache, "flame_prof", "view-*"])) end,
+    try
+        lists:foreach(fun(Signal) ->
+            Port = command_line:start(["view", corpus("ours.log")]),
+            until(fun() -> length(Indexes()) =:= 1 end),
+            receive {Port, {data, <<"http://", _/binary>>}} -> ok end,
+            ok = command_line:kill(Signal, Port),
+            {0, _} = command_line:await(Port),
+            ?assertEqual([], Indexes())
+        end, ["INT", "TERM", "HUP"])
+    after os:unsetenv("XDG_CACHE_HOME")
+    end.
 
 terminal_files_by_hand(Config) ->
     Folder = filename:join(proplists:get_value(priv_dir, Config), "hand"),
