@@ -19,19 +19,14 @@ a_sample_is_taken_apart_test() ->
 %% What is remembered moves as it grows; make asan sees it where it is looked at
 %% after that.
 a_known_stack_with_a_new_status_each_time_test() ->
-    Path = filename:join(filename:basedir(user_cache, "flame_prof_test"),
-        "statuses." ++ os:getpid() ++ ".log"),
-    ok = filelib:ensure_dir(Path),
     Statuses = [<<"status", (integer_to_binary(N))/binary>> || N <- lists:seq(1, 300)],
-    ok = file:write_file(Path, [
+    text_file:with([
         [Status, "\t0.71.0 [000] 1795237782.011367: cpu-clock:\n\tffffffff a:b/1;8 (a.erl)\n\n"]
-     || Status <- Statuses]),
-    try
-        {ok, Read, _} = flame_prof:fold(fun(Sample, Acc) -> [Sample | Acc] end, [], Path),
-        ?assertEqual(Statuses, [Status || #{status := Status} <- lists:reverse(Read)]),
+     || Status <- Statuses], fun(File) ->
+        {ok, Read, _} = fold([File], #{}),
+        ?assertEqual(Statuses, [Status || #{status := Status} <- Read]),
         ?assertMatch([_], lists:usort([Frames || #{frames := Frames} <- Read]))
-    after file:delete(Path)
-    end.
+    end).
 
 the_original_files_are_read_test() ->
     ?assertMatch([#{comm := <<"0.71.0">>, status := <<"waiting">>,
@@ -133,7 +128,6 @@ a_damaged_format_costs_a_block_test_() ->
             {"last", [Text, Alone, "\n\n"]}]].
 
 the_profilers_own_samples_are_read_apart_test() ->
-    File = filename:join(os:getenv("TMPDIR", "/tmp"), "flame_prof_samples_tests." ++ os:getpid()),
     {ok, Ours} = file:read_file(?CORPUS "ours.log"),
     Own = fun(Second, More) ->
         ["beam 4242/2147483647 [000] ", integer_to_list(Second), ".500000: cpu-clock:\n# ticks=",
@@ -142,8 +136,7 @@ the_profilers_own_samples_are_read_apart_test() ->
             "\tffffffff waiting (status)\n\n"]
     end,
     Words = " mode=schedulers trigger=run_queue%209",
-    ok = file:write_file(File, [Own(1, Words), Ours, Own(2, "")]),
-    try
+    text_file:with([Own(1, Words), Ours, Own(2, "")], fun(File) ->
         {ok, Samples, Counts} = flame_prof_samples:own(File),
         Metrics = #{<<"ticks">> => {1, 1}, <<"node_ports">> => {3, -1}},
         ?assertMatch([#{time_us := 1500000, engine := <<"native">>, mode := <<"schedulers">>,
@@ -155,8 +148,7 @@ the_profilers_own_samples_are_read_apart_test() ->
         {ok, Told, _} = reader_oracle:own(File),
         ?assertEqual([{T, M} || #{time_us := T, figures := M} <- Told],
             [{T, M} || #{time_us := T, metrics := M} <- Samples])
-    after file:delete(File)
-    end.
+    end).
 
 the_size_of_a_chunk_does_not_show_test() ->
     Plain = read("nasty_names.log"),
