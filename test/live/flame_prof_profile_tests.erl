@@ -667,8 +667,7 @@ process(#{words := Words}) ->
 sums(Pairs) ->
     lists:foldl(fun({Key, Weight}, Sums) ->
         maps:update_with(Key, fun(Sum) -> Sum + Weight end, Weight, Sums)
-    end, #{},
-        Pairs).
+    end, #{}, Pairs).
 
 expected_perf(File, Kind) ->
     [{Time, Tid, abs(Weight), sign(Kind, Weight), [Symbol || {Symbol, _} <- Frames], Status}
@@ -705,34 +704,22 @@ with_export(Format, Files, Options, Test) ->
         Test(Path, Facts)
     end).
 
-with_merged_index(File, IntervalsUs, Test) ->
+with_index(File, Test) -> with_index(index, File, [], Test).
+with_packed_index(File, Test) -> with_merged_index(File, [], Test).
+with_merged_index(File, IntervalsUs, Test) -> with_index(packed_index, File, IntervalsUs, Test).
+
+with_index(Write, File, IntervalsUs, Test) ->
     with_directory(fun(Dir) ->
+        Path = filename:join(Dir, "index"),
         {ok, Profile} = flame_prof_profile:read(File, #{event => all}),
         [ok = flame_prof_profile:thin(Profile, Us) || Us <- IntervalsUs],
-        Path = filename:join(Dir, "index"),
-        {ok, #{}} = flame_prof_profile:packed_index(Profile, Path),
-        {ok, Packed} = file:read_file(Path),
-        Test(foreign_formats:index(foreign_formats:unpacked(Packed)))
-    end).
-
-with_packed_index(File, Test) ->
-    with_directory(fun(Dir) ->
-        Path = filename:join(Dir, "packed"),
-        {ok, Profile} = flame_prof_profile:read(File, #{event => all}),
-        {ok, #{bytes := Bytes}} = flame_prof_profile:packed_index(Profile, Path),
-        {ok, Packed} = file:read_file(Path),
-        ?assertEqual(Bytes, byte_size(Packed)),
-        Test(foreign_formats:index(foreign_formats:unpacked(Packed)))
-    end).
-
-with_index(File, Test) ->
-    with_directory(fun(Dir) ->
-        Path = filename:join(Dir, "index"),
-        {ok, Profile} = flame_prof_profile:read(File, #{event => all}),
-        {ok, #{bytes := Bytes}} = flame_prof_profile:index(Profile, Path),
+        {ok, #{bytes := Bytes}} = flame_prof_profile:Write(Profile, Path),
         {ok, Index} = file:read_file(Path),
         ?assertEqual(Bytes, byte_size(Index)),
-        Test(foreign_formats:index(Index))
+        Test(foreign_formats:index(case Write of
+            index -> Index;
+            packed_index -> foreign_formats:unpacked(Index)
+        end))
     end).
 
 with_file(Text, Test) -> text_file:with(Text, Test).
