@@ -76,17 +76,6 @@ nothing_is_carried_into_the_next_file_test() ->
         ?assertMatch({ok, Expected, _}, flame_prof:fold(Collect, [], Files))
     end).
 
-one_file_needs_no_list_test() ->
-    with_files([[sample(1)]], fun([File]) ->
-        Count = fun(_, N) -> N + 1 end,
-        ?assertMatch({ok, 1, _}, reader_oracle:fold(Count, 0, File)),
-        ?assertMatch({ok, 1, _}, reader_oracle:fold(Count, 0, list_to_binary(File)))
-    end).
-
-a_file_that_is_not_there_is_named_test() ->
-    ?assertEqual({error, {"/nowhere/x.log", enoent}},
-        reader_oracle:fold(fun(_, Acc) -> Acc end, 0, ["/nowhere/x.log"])).
-
 %% Samples of every length, over some chunk borders.
 chunk_borders_do_not_show_test() ->
     Samples = [sample(N) || N <- lists:seq(1, 5000)],
@@ -115,19 +104,6 @@ replaced(From, To) ->
     Replaced = binary:replace(sample(2), From, To),
     true = Replaced =/= sample(2),
     Replaced.
-
-%% Wherever the end is cut off, the rest is there and the end is counted. Without its last empty
-%% line a sample is whole.
-a_file_may_end_anywhere_test() ->
-    Text = <<(sample(1))/binary, (sample(2))/binary>>,
-    First = byte_size(sample(1)),
-    [begin
-        {ok, Read, Counts} = read([binary:part(Text, 0, Size)]),
-        ?assertMatch([#{tid := 71}], Read),
-        ?assertMatch(#{samples := 1, bad := 1}, Counts)
-    end || Size <- lists:seq(First + 1, byte_size(Text) - 2)],
-    ?assertMatch({ok, [_, _], #{samples := 2, bad := 0}},
-        read([binary:part(Text, 0, byte_size(Text) - 1)])).
 
 %% As of a copy of a file that is being written: as far as zstd gets.
 a_frame_that_is_cut_off_has_whole_samples_test() ->
