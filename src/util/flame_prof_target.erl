@@ -103,12 +103,17 @@ registered(Name) ->
         error:_ -> undefined
     end.
 
-%% @doc The same, or the error that all functions have.
+%% @doc The same, or the error that all functions have. Of a pid: its process may have ended.
 -spec found(parsed()) -> {ok, pid()} | {error, flame_prof:reason()}.
 found(Target) ->
     case find(Target) of
-        undefined -> {error, {process, #{target => Target}}};
-        Pid -> {ok, Pid}
+        Pid when is_pid(Pid) ->
+            case is_process_alive(Pid) of
+                true -> {ok, Pid};
+                false -> {error, {process, #{target => Target}}}
+            end;
+        undefined ->
+            {error, {process, #{target => Target}}}
     end.
 
 registered(Module, Name) ->

@@ -51,7 +51,11 @@ each_look_finds_it_and_has_one_error_for_nobody_test() ->
     end || Look <- Looks, Name <- ["Target.Looked.At", <<"Target.Looked.At">>]],
     ?assertEqual("there is no process Nobody.There",
         lists:flatten(io_lib:format("~ts", [flame_prof:format_error(element(2, Nobody))]))),
-    'Elixir.Target.Looked.At' ! stop.
+    'Elixir.Target.Looked.At' ! stop,
+    {Ended, Monitor} = spawn_monitor(fun() -> ok end),
+    receive {'DOWN', Monitor, _, _, _} -> ok end,
+    [?assertEqual({error, {process, #{target => Ended}}}, Look(Ended))
+        || Look <- Looks -- [lists:nth(4, Looks)]].
 
 a_global_name_is_found_test() ->
     yes = global:register_name(?MODULE, self()),
