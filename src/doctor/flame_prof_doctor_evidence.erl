@@ -213,7 +213,7 @@ each_second(Figures, Until) ->
 second() ->
     Online = erlang:system_info(schedulers_online),
     Queues = lists:sublist(statistics(run_queue_lengths), Online),
-    maps:merge(maps:from_list(flame_prof_node:counts()), #{
+    maps:merge(maps:from_list(sockets() ++ flame_prof_node:counts()), #{
         own_modules => flame_prof_own:loaded(),
         node_schedulers => erlang:system_info(schedulers),
         node_schedulers_unblocked => unblocked(erlang:system_info(multi_scheduling), Online),
@@ -226,6 +226,9 @@ second() ->
         node_persistent_terms => maps:get(count, persistent_term:info()),
         node_memory_persistent_terms => maps:get(memory, persistent_term:info())
     }).
+
+%% Those of the module `socket', which are no ports: their registry counts them.
+sockets() -> [{node_sockets, socket:number_of()} || erlang:module_loaded(socket)].
 
 unblocked(blocked, _Online) -> 1;
 unblocked(_, Online) -> Online.

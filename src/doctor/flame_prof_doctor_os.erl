@@ -19,6 +19,7 @@
         programs => #{Name :: binary() => pos_integer()},
         programs_met => non_neg_integer(),
         machine => #{busy_us := integer(), stolen_us := integer(), cpus := pos_integer()},
+        descriptors => #{limit := pos_integer(), used => non_neg_integer()},
         rss => non_neg_integer(),
         available => non_neg_integer(),
         total => non_neg_integer(),
@@ -30,10 +31,13 @@
     }.
 %% `wait_us': normal schedulers were ready to run, and had no CPU. `own_us': all threads of the
 %% process. `programs_us': programs that it has started, `programs' how often which of them was met,
-%% `programs_met' how many of them were met.
+%% `programs_met' how many of them were met. `descriptors' are counted only where the kernel's table
+%% of them is so large that they may be many.
 
 %% USER_HZ.
 -define(TICK_US, 10000).
+%% Of the limit: the table doubles its size each time.
+-define(MANY_DESCRIPTORS, 0.5).
 
 %% @doc At the first and at the last moment until then, with the programs that were met in between.
 -spec looks(UntilMs :: integer()) -> {ok, {os(), os()}} | {unseen, binary()}.
@@ -55,6 +59,7 @@ look() ->
             {ok, lists:foldl(fun maps:merge/2, #{at_us => erlang:monotonic_time(microsecond)}, [
                 schedulers(), own(Stat), programs(), machine(read("/proc/stat")),
                 memory(read("/proc/self/status"), read("/proc/meminfo")),
+                descriptors(read("/proc/self/status"), read("/proc/self/limits")),
                 flame_prof_cgroup:figures()
             ])};
         {error, enoent} ->
@@ -127,6 +132,24 @@ memory(Status, Meminfo) ->
             {Meminfo, <<"MemTotal:">>, total}
         ],
         Line <- lines(Text), [N] <- [after_name(Name, Line)]]).
+
+descriptors(Status, Limits) ->
+    case {first(<<"FDSize:">>, Status), first(<<"Max open files">>, Limits)} of
+        {[Size], [Limit]} when Size >= ?MANY_DESCRIPTORS * Limit ->
+            %% That of the list itself is free again.
+            Used = case prim_file:list_dir("/proc/self/fd") of
+                {ok, Names} -> length(Names) - 1;
+                {error, _} -> Limit
+            end,
+            #{descriptors => #{limit => Limit, used => Used}};
+        {_, [Limit]} ->
+            #{descriptors => #{limit => Limit}};
+        _ ->
+            #{}
+    end.
+
+first(Name, Text) ->
+    lists:sublist(lists:append([after_name(Name, Line) || Line <- lines(Text)]), 1).
 
 after_name(Name, Line) ->
     case string:prefix(Line, Name) of

@@ -32,7 +32,8 @@
         pending => [node()],
         mnesia_locks => [#{process := pid(), name := binary(), table := binary(),
             lock := binary()}],
-        port_owners => #{Owner :: binary() => #{pid() => [port(), ...]}}
+        port_owners => #{Owner :: binary() => #{pid() => [port(), ...]}},
+        socket_owners => #{Owner :: binary() => #{pid() => [reference(), ...]}}
     }.
 %% What did not answer in time is not there. `ports' have bytes that are queued; `sockets', those of
 %% the module `socket', have processes that wait until they can write. `files': calls that
@@ -74,7 +75,8 @@
 look(Engine) ->
     Native = Engine =:= native,
     OfMemory = [{newest, fun newest/0}, {port_owners, fun port_owners/0},
-        {supervisors, fun supervisors/0}, {monitors, fun monitors/0}],
+        {socket_owners, fun socket_owners/0}, {supervisors, fun supervisors/0},
+        {monitors, fun monitors/0}],
     Parts = [{handlers, fun handlers/0}, {ports, fun() -> ports(Engine) end},
         {connections, fun connections/0}, {files, fun files/0},
         {mnesia_locks, fun() -> mnesia_locks(Engine) end}, {pending, fun pending/0},
@@ -333,8 +335,17 @@ newest() ->
 %% Numbers of ports are used again: which are new is known by all that were there.
 port_owners() ->
     [_ | _] = Ports = few_ports(erlang:ports()),
-    Owned = [{Port, Owner} || Port <- Ports,
-        {connected, Owner} <- [erlang:port_info(Port, connected)]],
+    owners([{Port, Owner} || Port <- Ports,
+        {connected, Owner} <- [erlang:port_info(Port, connected)]]).
+
+%% The same of the module `socket', where it is loaded.
+socket_owners() ->
+    true = erlang:module_loaded(socket),
+    true = socket:number_of() =< ?PORTS_MOST,
+    owners([{Ref, Owner} || {'$socket', Ref} = Socket <- socket:which_sockets(),
+        #{owner := Owner} <- [socket:info(Socket)], is_pid(Owner)]).
+
+owners(Owned) ->
     Names = flame_prof_mailbox:names(lists:usort([Owner || {_, Owner} <- Owned])),
     maps:map(
         fun(_, Of) ->

@@ -1,5 +1,5 @@
-%% @private `limit': processes, ports or atoms near the most that the VM holds. At the limit a spawn
-%% or an open fails; an atom too many ends the node.
+%% @private `limit': processes, ports, atoms or file descriptors near the most that the VM can have.
+%% At the limit a spawn or an open fails; an atom too many ends the node.
 %%
 %% == False alarms ==
 %% Limits are chosen with room: a node that uses four fifths of one is not sized for what it does,
@@ -39,7 +39,14 @@ find(#{seconds := Seconds} = Evidence, #{warning := Warning} = Thresholds) ->
         #{Key := Now, LimitKey := Limit} <- [Last],
         Count <- [lists:max([N || #{Key := N} <- Seconds])],
         Count / Limit >= Warning
+    ] ++ [
+        finding(descriptors, {Count, Limit}, Seen#{change => Count - Was}, none, Thresholds)
+     || {OsFirst, #{descriptors := #{used := Count, limit := Limit}}} <- [os(Evidence)],
+        Was <- [maps:get(used, maps:get(descriptors, OsFirst, #{}), Count)],
+        Count / Limit >= Warning
     ].
+
+os(Evidence) -> maps:get(os, Evidence, none).
 
 limits() ->
     [
@@ -97,13 +104,16 @@ finding(What, {Count, Limit}, Seen, Who, #{critical := Critical}) ->
 
 cause(processes) -> process_growth;
 cause(ports) -> port_growth;
+cause(descriptors) -> port_growth;
 cause(atoms) -> atom_growth.
 
 flag(processes) -> "erl +P";
 flag(ports) -> "erl +Q";
+flag(descriptors) -> "ulimit -n";
 flag(atoms) -> "erl +t".
 
 consequence(processes) -> "At the limit no process can be spawned.";
+consequence(descriptors) -> "At the limit no connection is accepted, and no file or socket opened.";
 consequence(ports) -> "At the limit no socket, file or port can be opened.";
 consequence(atoms) -> "Atoms are never freed, and the node ends at the limit.".
 

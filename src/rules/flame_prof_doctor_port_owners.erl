@@ -1,17 +1,19 @@
 %% @private Who owns most ports.
 -module(flame_prof_doctor_port_owners).
 
--export([opened/1, most/1]).
+-export([opened/2, most/1]).
 
 -type owner() :: {flame_prof_doctor_rule:process(), Owns :: pos_integer(), All :: pos_integer()}.
 
-%% @doc Of those that were not there at the first look.
--spec opened(flame_prof_doctor_rule:evidence()) -> owner() | none.
-opened(#{system := {#{port_owners := #{} = Were}, #{port_owners := #{} = Are}}}) ->
+%% @doc Of those ports, or sockets of the module `socket', that were not there at the first look.
+-spec opened(port_owners | socket_owners, flame_prof_doctor_rule:evidence()) -> owner() | none.
+opened(Of, #{system := {First, Last}}) when is_map_key(Of, First), is_map_key(Of, Last) ->
+    #{Of := Were} = First,
+    #{Of := Are} = Last,
     Known = maps:from_keys(lists:append([Ports || Owners <- maps:values(Were),
         Ports <- maps:values(Owners)]), there),
     most(Are, fun(Port) -> not is_map_key(Port, Known) end);
-opened(_) ->
+opened(_, _) ->
     none.
 
 %% @doc Of all.

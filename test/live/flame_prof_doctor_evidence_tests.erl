@@ -84,7 +84,8 @@ the_arguments_of_a_program_stay_in_the_node_test() ->
 
 with_the_portable_engine_no_memory_is_read_test() ->
     {ok, System} = flame_prof_doctor_system:look(portable),
-    ?assertEqual([], maps:keys(System) -- [handlers, ports, connections, files, sockets]).
+    ?assertEqual([], maps:keys(System) -- [handlers, ports, connections, pending, files,
+        sockets]).
 
 %% By the module socket, whose ports are none of the VM.
 who_waits_to_write_by_the_module_socket_is_told_test() ->

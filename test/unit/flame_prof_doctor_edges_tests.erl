@@ -93,7 +93,7 @@ figures() ->
     [{Key, Rule, fun(N) -> Rises(Key, From, N, #{}) end, from(PerSecond)}
      || {Rule, Key, From, PerSecond} <- [{atom_growth, node_atoms, 20000, 100},
             {process_growth, node_processes, 100, 20}, {port_growth, node_ports, 10, 5},
-            {table_growth, node_memory_ets, 1000000, 262144},
+            {port_growth, node_sockets, 10, 5}, {table_growth, node_memory_ets, 1000000, 262144},
             {table_growth, node_ets_tables, 30, 5}, {code_growth, node_memory_code, 9000000, 65536},
             {code_growth, node_persistent_terms, 20, 2},
             {code_growth, node_memory_persistent_terms, 20000, 262144}]] ++

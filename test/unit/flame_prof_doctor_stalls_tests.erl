@@ -71,6 +71,11 @@ rows() ->
         %% A small row is found, and not copied for long.
         {"what is copied", copies_ets, fun(Frames) -> reads(Frames, 900, 1000, 0) end,
             [{[{<<"[gc]">>, pseudo}], warning}, {[{<<"db_get_hash">>, native}], none}]},
+        {"descriptors", limit, fun(N) -> descriptors(N) end,
+            [{799, none}, {800, warning}, {899, warning}, {900, critical}]},
+        %% Ten minutes of five sockets a second.
+        {"descriptors left", port_growth, fun(Left) -> sockets(#{limit => 60 + Left}) end,
+            [{3000, warning}, {2999, critical}]},
         {"met", programs_started, fun(N) -> programs(N, 3 * ?S) end, from(10)},
         {"cpus", programs_started, fun(Us) -> programs(10, Us) end,
             [{499999, none}, {500000, note}, {2499999, note}, {2500000, warning}]}].
@@ -186,6 +191,18 @@ reads(Frames, N, OnCpu, Other) ->
 builds(N, OnCpu, Other) -> busy(OnCpu, Other, [{N, [{<<"[libc.so.6]">>, native},
     {<<"erts_new_bs_put_binary_all">>, native}]}]).
 
+descriptors(N) ->
+    Of = fun(Used) -> #{descriptors => #{used => Used, limit => 1000}} end,
+    evidence(#{seconds => [#{time_us => I * ?S} || I <- seq(11)], os => {Of(700), Of(N)}}).
+
+%% Sixty sockets at last.
+sockets(Descriptors) ->
+    Owners = fun(N) -> #{socket_owners => #{<<"sync">> => #{p(1) => seq(N)}, <<"other">> =>
+        #{p(2) => [a]}}} end,
+    evidence(#{seconds => [#{time_us => I * ?S, node_sockets => 10 + 5 * I}
+        || I <- lists:seq(0, 10)], system => {Owners(10), Owners(60)},
+        os => {#{}, #{descriptors => Descriptors}}}).
+
 programs(Met, Us) ->
     evidence(#{os => {#{at_us => 0, programs_us => 7}, #{at_us => 10 * ?S, programs_us => 7 + Us,
         programs_met => Met, programs => #{<<"sh">> => 3, <<"df">> => 9}}}}).
@@ -293,3 +310,9 @@ collections_that_are_asked_for_are_no_garbage_of_code_test() ->
         [<<"100 % of that are collections that erlang:garbage_collect has asked for, in shop">>]),
     told(gc, Of([{450, [{<<"erlang:hibernate/3">>, erlang}]}]), [<<"catalog">>],
         [<<"The garbage is made in shop:work/1">>]).
+
+who_opens_sockets_of_the_module_socket_test() ->
+    told(port_growth, sockets(#{limit => 9060}), [<<"sync">>], [<<"5 more sockets a second">>,
+        <<"The number of sockets grew from 10 to 60">>, <<"the limit of 9,060 is reached in 30 ">>,
+        <<"Of 50 that were not there at the first look 50 belong to sync (<0.1.0>)">>]),
+    told(limit, descriptors(950), [], [<<"95 % of the descriptors">>, <<"ulimit -n">>]).
