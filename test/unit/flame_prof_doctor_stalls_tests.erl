@@ -314,5 +314,5 @@ collections_that_are_asked_for_are_no_garbage_of_code_test() ->
 who_opens_sockets_of_the_module_socket_test() ->
     told(port_growth, sockets(#{limit => 9060}), [<<"sync">>], [<<"5 more sockets a second">>,
         <<"The number of sockets grew from 10 to 60">>, <<"the limit of 9,060 is reached in 30 ">>,
-        <<"Of 50 that were not there at the first look 50 belong to sync (<0.1.0>)">>]),
+        <<"Of 50 new ones, 50 belong to sync (<0.1.0>).">>]),
     told(limit, descriptors(950), [], [<<"95 % of the descriptors">>, <<"ulimit -n">>]).
