@@ -39,7 +39,7 @@ static inline struct fp_agent *fp_agent(ErlNifEnv *env)
     X(scheduler_retire, 1, 0)                                                                      \
     X(schedulers_retire_end, 0, IO)                                                                \
     X(session_node_metrics, 2, 0)                                                                  \
-    X(allocators_sums, 0, CPU)                                                                     \
+    X(allocators_read, 0, CPU)                                                                     \
     X(session_weights, 2, CPU)
 
 FP_AGENT_NIFS(FP_NIF_DECLARATION)

@@ -5,17 +5,6 @@
 #include "base/error.h"
 #include "base/pages.h"
 
-static const char *const names[] = {
-#define NAME(name) #name,
-    FP_ALLOCATOR_MAP(NAME)
-#undef NAME
-};
-
-const char *fp_allocator_name(enum fp_allocator allocator)
-{
-    return names[allocator];
-}
-
 struct counters_copy {
     uint64_t statistics[FP_STATISTICS_WORDS];
     uint64_t pool[FP_POOL_WORDS];
@@ -33,12 +22,12 @@ static void sum_carriers(const uint64_t *word, struct fp_carriers_figures *figur
     }
 }
 
+/* Into what is 0 but for the instance. */
 static void sum(const struct counters_copy *copy, int has_pool,
                 struct fp_allocator_figures *figures)
 {
     const uint64_t *pool = copy->pool + FP_POOL_OPTIONS;
 
-    memset(figures, 0, sizeof *figures);
     figures->taken = copy->statistics[0] + copy->statistics[3];
     figures->given_back = copy->statistics[1] + copy->statistics[4];
     sum_carriers(copy->statistics + FP_CALLS_WORDS, &figures->single);
@@ -146,8 +135,12 @@ static int read_batch(const struct fp_allocators *allocators, const struct fp_me
     }
     (void)fp_safe_read_batch(memory, span, 2 * (size_t)n);
     for (uint32_t i = 0; i < n; i++) {
+        const struct fp_allocator_instance *instance = &allocators->instance[first + i];
+
+        figures[i] = (struct fp_allocator_figures){.allocator = instance->allocator,
+                                                   .number = instance->number};
         if (span[2 * i].result != 0 || span[2 * i + 1].result != 0) {
-            figures[i] = (struct fp_allocator_figures){.err = FP_EFAULT};
+            figures[i].err = FP_EFAULT;
             continue;
         }
         sum(&copy[i], allocators->has_pool, &figures[i]);

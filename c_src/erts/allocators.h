@@ -40,8 +40,6 @@ enum fp_allocator {
         FP_ALLOCATOR_COUNT
 };
 
-const char *fp_allocator_name(enum fp_allocator allocator);
-
 /* Words of CarriersStats_t: carriers by mseg, by sys_alloc and a third that is 0, their maximum,
  * their maximum ever, each {number, bytes}; then for the blocks of each allocator {number, bytes}
  * now, maximum, maximum ever. */
@@ -88,7 +86,9 @@ struct fp_carriers_figures {
 };
 
 struct fp_allocator_figures {
-    int err; /* 0, or FP_EFAULT: nothing else is set */
+    int err;                    /* 0, or FP_EFAULT: nothing else is set but whose they are */
+    int has_largest_free;       /* 0: another strategy, or the tree changed during each attempt */
+    uint64_t allocator, number; /* first of the words that flame_prof_allocators gets */
     struct fp_carriers_figures multi, single;
     /* In the pool: made by this instance, used by none now. */
     uint64_t pool_carriers, pool_bytes, pool_blocks, pool_blocks_bytes;
@@ -96,7 +96,6 @@ struct fp_allocator_figures {
     uint64_t taken, given_back;
     /* Bytes of the largest free block in the multi-block carriers that it uses. */
     uint64_t largest_free;
-    int has_largest_free; /* 0: another strategy, or the tree changed during each attempt */
 };
 
 /* Of the instances [from, to), in their order; some 500 ns for each. How many could be read, or

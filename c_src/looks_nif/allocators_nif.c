@@ -1,5 +1,6 @@
 /* allocators_nif.c - what the allocators have, for flame_prof_allocators: allocators_solve/3 gets
- * once what erlang:system_info({allocator, A}) says, then allocators_read/0 reads memory alone. */
+ * once what erlang:system_info({allocator, A}) says; then the agent reads memory alone; and what of
+ * it is resident. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -177,63 +178,7 @@ ERL_NIF_TERM fp_nif_allocators_solve(FP_NIF_ARGS)
     return refusal.err == 0 ? fp_atom(env, "ok") : refusal_term(env, &refusal);
 }
 
-/* ----------------------------------------------------------------- answers -- */
-
-static ERL_NIF_TERM tuple(ErlNifEnv *env, const uint64_t *word, unsigned n)
-{
-    ERL_NIF_TERM element[6];
-
-    for (unsigned i = 0; i < n; i++)
-        element[i] = enif_make_uint64(env, word[i]);
-    return enif_make_tuple_from_array(env, element, n);
-}
-
-static ERL_NIF_TERM carriers_term(ErlNifEnv *env, const struct fp_carriers_figures *figures)
-{
-    const uint64_t word[] = {figures->mseg_carriers, figures->mseg_bytes, figures->sys_carriers,
-                             figures->sys_bytes,     figures->blocks,     figures->blocks_bytes};
-
-    return tuple(env, word, 6);
-}
-
-static ERL_NIF_TERM known(ErlNifEnv *env, int is_known, uint64_t value)
-{
-    return is_known ? enif_make_uint64(env, value) : fp_atom(env, "none");
-}
-
-/* {Allocator, Instance, Multi, Single, Pool | none, LargestFree | none} */
-static ERL_NIF_TERM figures_term(ErlNifEnv *env, const struct fp_allocators *allocators,
-                                 uint32_t at, const struct fp_allocator_figures *figures)
-{
-    const struct fp_allocator_instance *instance = &allocators->instance[at];
-    const uint64_t pool[] = {figures->pool_carriers, figures->pool_bytes, figures->pool_blocks,
-                             figures->pool_blocks_bytes};
-    const char *name = fp_allocator_name((enum fp_allocator)instance->allocator);
-
-    return enif_make_tuple6(env, fp_atom(env, name), enif_make_uint(env, instance->number),
-                            carriers_term(env, &figures->multi),
-                            carriers_term(env, &figures->single),
-                            allocators->has_pool ? tuple(env, pool, 4) : fp_atom(env, "none"),
-                            known(env, figures->has_largest_free, figures->largest_free));
-}
-
-/* () -> undefined | [Instance] | {error, Error} */
-ERL_NIF_TERM fp_nif_allocators_read(FP_NIF_ARGS)
-{
-    struct fp_vm *vm = fp_vm(env);
-    struct fp_allocators *allocators = vm->allocators;
-    struct fp_allocator_figures *figures;
-    ERL_NIF_TERM list = enif_make_list(env, 0);
-    int err;
-
-    if (allocators == NULL)
-        return fp_atom(env, "undefined");
-    err = fp_vm_read_allocators(vm, &figures);
-    for (uint32_t i = allocators->count; err == 0 && i-- > 0;)
-        list = enif_make_list_cell(env, figures_term(env, allocators, i, &figures[i]), list);
-    free(figures);
-    return err == 0 ? list : fp_result(env, err);
-}
+/* ------------------------------------------------------------------ memory -- */
 
 /* () -> #{executable := Bytes, ..., carriers => Bytes, cached => Bytes,
  * walked => Bytes, counted => Bytes} |

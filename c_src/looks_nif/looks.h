@@ -94,7 +94,6 @@ static inline struct fp_looks *fp_looks(ErlNifEnv *env)
     X(waits_look, 1, CPU)                                                                          \
     X(waits_served, 1, CPU)                                                                        \
     X(allocators_solve, 3, CPU)                                                                    \
-    X(allocators_read, 0, CPU)                                                                     \
     X(tables_probe, 0, 0)                                                                          \
     X(tables_solve, 3, CPU)                                                                        \
     X(tables_read, 0, CPU)                                                                         \

@@ -304,17 +304,3 @@ int fp_vm_keep_sites(struct fp_vm *vm, struct fp_sites_value *value, int is_publ
     free(former);
     return err;
 }
-
-/* -------------------------------------------------------------- allocators -- */
-
-/* Of all instances, in *figures, which the caller frees. 0 or an error. */
-int fp_vm_read_allocators(const struct fp_vm *vm, struct fp_allocator_figures **figures)
-{
-    const struct fp_allocators *allocators = vm->allocators;
-    int read = FP_ENOMEM;
-
-    *figures = calloc(allocators->count, sizeof **figures);
-    if (*figures != NULL)
-        read = fp_allocators_read(allocators, &vm->memory, 0, allocators->count, *figures);
-    return read == (int)allocators->count ? 0 : read < 0 ? read : FP_EFAULT;
-}

@@ -42,10 +42,6 @@ void fp_vm_close(struct fp_vm *vm);
 /* Opens `memory` once. NULL, or why this build has no native engine here. For a dirty NIF. */
 const char *fp_vm_open_memory(struct fp_vm *vm);
 
-/* Of all instances, in *figures, which the caller frees. 0; FP_EFAULT: one of them could not be
- * read; FP_ENOMEM. For a library that has the allocators. */
-int fp_vm_read_allocators(const struct fp_vm *vm, struct fp_allocator_figures **figures);
-
 /* The sites of waits, for a user who releases them, and their mark; NULL: none are known. For a
  * dirty NIF. */
 struct fp_sites *fp_vm_sites(struct fp_vm *vm, uint64_t *mark);

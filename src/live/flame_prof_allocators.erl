@@ -21,7 +21,7 @@
 -export([look/0, sums/0, known_sums/0, off/1, names/0]).
 -export([facts/0]).
 
--export_type([instance/0, carriers/0, sums/0]).
+-export_type([instance/0, carriers/0, of_allocator/0, sums/0]).
 
 -type carriers() :: #{
     mseg_carriers := non_neg_integer(),
@@ -56,8 +56,16 @@
 %% block in `multi'; the strategies `bf', `aobf', `gf' and `af' do not keep it. Instance 0 serves
 %% threads that are no schedulers; instance N serves scheduler N.
 
+%% Bytes of all instances: carriers, blocks, single-block carriers, those in the pool, the largest
+%% free block; carriers from mseg and from malloc, those in the pool left out; blocks in
+%% single-block carriers.
+-type of_allocator() :: {
+    atom(), non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer(),
+    none | non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer()
+}.
+
 -type sums() :: #{
-    allocators := [flame_prof_nif:allocator_sums()],
+    allocators := [of_allocator()],
     taken := non_neg_integer(),
     given_back := non_neg_integer(),
     fix_of_processes := none | non_neg_integer(),
@@ -93,9 +101,8 @@ names() -> ?NAMES.
 %% @doc The instances, by allocator and number.
 -spec look() -> {ok, [instance()]} | {error, flame_prof:reason()}.
 look() ->
-    Look = fun() -> read(fun flame_prof_looks_nif:allocators_read/0) end,
-    case erlang:module_loaded(flame_prof_nif) andalso flame_prof_looks:with(Look) of
-        {ok, Read} -> {ok, [instance(Instance) || Instance <- Read]};
+    case erlang:module_loaded(flame_prof_nif) andalso read() of
+        {ok, {Rows, HasPool, _, _}} -> {ok, [instance(Row, HasPool) || Row <- Rows]};
         {error, _} = Error -> Error;
         false -> first_look(flame_prof_engine:choose(auto))
     end.
@@ -108,7 +115,7 @@ first_look({error, _} = Error) -> Error.
 %% @doc The sums over the instances of each allocator, and what beside them costs nothing to read.
 -spec sums() -> {ok, sums()} | {error, flame_prof:reason()}.
 sums() ->
-    case read(fun flame_prof_nif:allocators_sums/0) of
+    case read() of
         {ok, Read} -> {ok, named(Read)};
         {error, _} = Error -> Error
     end.
@@ -116,37 +123,48 @@ sums() ->
 %% @doc The same if a look has found the counters before: no scheduler is asked.
 -spec known_sums() -> {ok, sums()} | none.
 known_sums() ->
-    try erlang:module_loaded(flame_prof_nif) andalso flame_prof_nif:allocators_sums() of
-        {_, _, _, _, _} = Read -> {ok, named(Read)};
+    try erlang:module_loaded(flame_prof_nif) andalso flame_prof_nif:allocators_read() of
+        {_, _, _, _} = Read -> {ok, named(Read)};
         _ -> none
     catch
         %% The library is not loaded.
         error:_ -> none
     end.
 
-named({Sums, Taken, GivenBack, Fix, Super}) ->
+named({Rows, _, Fix, Super}) ->
     #{
-        allocators => Sums,
-        taken => Taken,
-        given_back => GivenBack,
+        allocators => [of_allocator(Name, Of) || Name <- ?NAMES,
+            [_ | _] = Of <- [[Row || Row <- Rows, name(Row) =:= Name]]],
+        taken => total(Rows, [19]),
+        given_back => total(Rows, [20]),
         fix_of_processes => Fix,
         super_carrier => Super
     }.
 
+name(Row) -> lists:nth(element(1, Row) + 1, ?NAMES).
+
+%% An atom is larger than any number.
+of_allocator(Name, Rows) ->
+    {Name, total(Rows, [4, 6, 10, 12, 16]), total(Rows, [8, 14, 18]), total(Rows, [10, 12]),
+        total(Rows, [16]), lists:max([element(21, Row) || Row <- Rows]), total(Rows, [4, 10]),
+        total(Rows, [6, 12]), total(Rows, [14])}.
+
+total(Rows, Places) -> lists:sum([element(Place, Row) || Row <- Rows, Place <- Places]).
+
 %% The first look in a VM's life finds the places. Where the library is not loaded, its module is
 %% not called: that would look for its file.
-read(Read) ->
-    try erlang:module_loaded(flame_prof_nif) andalso Read() of
-        NotYet when NotYet =:= undefined; NotYet =:= false -> begin_reading(Read);
+read() ->
+    try erlang:module_loaded(flame_prof_nif) andalso flame_prof_nif:allocators_read() of
+        NotYet when NotYet =:= undefined; NotYet =:= false -> begin_reading();
         Answer -> told(Answer)
     catch
         %% The library is not loaded.
-        error:_ -> begin_reading(Read)
+        error:_ -> begin_reading()
     end.
 
-begin_reading(Read) ->
+begin_reading() ->
     case flame_prof_engine:choose(auto) of
-        {ok, #{engine := native}} -> calibrate(Read, ?TRIES);
+        {ok, #{engine := native}} -> flame_prof_looks:with(fun() -> calibrated(?TRIES) end);
         {ok, #{engine := portable, engine_reason := Why}} -> refused(portable, Why);
         {error, _} = Error -> Error
     end.
@@ -162,20 +180,17 @@ told(Read) -> {ok, Read}.
 
 %% An instance at work differs from what was said of it: again, up to a limit; at last without the
 %% parts that are not counters.
-calibrate(Read, Tries) ->
-    flame_prof_looks:with(fun() -> calibrated(Read, Tries) end).
-
-calibrated(Read, Tries) ->
+calibrated(Tries) ->
     case asked() of
         {ok, {Facts, Fixes, Super}} ->
             Parts = case Tries of 1 -> [none, none]; _ -> [Fixes, Super] end,
             case apply(flame_prof_looks_nif, allocators_solve, [Facts | Parts]) of
                 ok ->
                     _ = flame_prof_nif:value_take(flame_prof_looks_nif:value(allocators)),
-                    told(Read());
+                    told(flame_prof_nif:allocators_read());
                 {error, {enoent, _}} when Tries > 1 ->
                     timer:sleep(?PAUSE_MS),
-                    calibrated(Read, Tries - 1);
+                    calibrated(Tries - 1);
                 {error, {Error, Why}} ->
                     refused(Error, Why)
             end;
@@ -312,15 +327,17 @@ counter(Key, Pool) ->
     {_, Billions, Rest} = lists:keyfind(Key, 1, Pool),
     Billions * 1000000000 + Rest.
 
-instance({Name, N, Multi, Single, Pool, LargestFree}) ->
-    Kinds = [of_carriers(Multi), of_carriers(Single)],
-    Parts = [sums(Kind) || Kind <- Kinds] ++ [Pool || Pool =/= none],
+instance(Row, HasPool) ->
+    Words = fun(From, N) -> list_to_tuple(lists:sublist(tuple_to_list(Row), From, N)) end,
+    Pool = Words(15, 4),
+    Kinds = [of_carriers(Words(3, 6)), of_carriers(Words(9, 6))],
+    Parts = [Pool | [sums(Kind) || Kind <- Kinds]],
     [Carriers, CarriersBytes, Blocks, BlocksBytes] =
         [lists:sum([element(K, Part) || Part <- Parts]) || K <- [1, 2, 3, 4]],
     [MultiMap, SingleMap] = Kinds,
-    with_pool(Pool, with_largest_free(LargestFree, #{
-        allocator => Name,
-        instance => N,
+    with_pool(HasPool, Pool, with_largest_free(element(21, Row), #{
+        allocator => name(Row),
+        instance => element(2, Row),
         carriers => Carriers,
         carriers_bytes => CarriersBytes,
         blocks => Blocks,
@@ -346,8 +363,8 @@ sums(#{mseg_carriers := Mseg, sys_carriers := Sys, mseg_bytes := MsegBytes,
     sys_bytes := SysBytes, blocks := Blocks, blocks_bytes := BlocksBytes}) ->
     {Mseg + Sys, MsegBytes + SysBytes, Blocks, BlocksBytes}.
 
-with_pool(none, Instance) ->
+with_pool(false, _, Instance) ->
     Instance;
-with_pool({Carriers, Bytes, Blocks, BlocksBytes}, Instance) ->
+with_pool(true, {Carriers, Bytes, Blocks, BlocksBytes}, Instance) ->
     Pool = #{carriers => Carriers, bytes => Bytes, blocks => Blocks, blocks_bytes => BlocksBytes},
     Instance#{pool => Pool}.

@@ -4,22 +4,23 @@
 %% What each function takes and answers is said where it is used: {@link flame_prof_calibration} for
 %% `calibration_*', {@link flame_prof_top_sampler} for `selector_*', {@link flame_prof_mailbox} for
 %% `mailbox_*', {@link flame_prof_perf_map} for `write_perf_map', {@link flame_prof_allocators} for
-%% `allocators_*', {@link flame_prof_tables_layout} and {@link flame_prof_tables} for `tables_*',
-%% {@link flame_prof_memory} for `memory_rss/0', {@link flame_prof_tracing} for `tracer_*'.
+%% `allocators_solve/3', {@link flame_prof_tables_layout} and {@link flame_prof_tables} for
+%% `tables_*', {@link flame_prof_memory} for `memory_rss/0', {@link flame_prof_tracing} for
+%% `tracer_*'.
 -module(flame_prof_looks_nif).
 
 -export([calibration_open/0, calibration_probe/1, calibration_solve/2]).
 -export([write_perf_map/1, sends_open/1, sends_seen/1, sends_end/1, enabled/3, enabled_call/3]).
 -export([enabled_garbage_collection/3, trace/5, tracer_open/3, tracer_heartbeat/2, tracer_end/1]).
 -export([tracer_counters/1, tracer_due/1, tracer_read/2, tracer_close/1, selector_new/4]).
--export([selector_next/2, mailbox_open/2, mailbox_next/2, allocators_solve/3, allocators_read/0]).
+-export([selector_next/2, mailbox_open/2, mailbox_next/2, allocators_solve/3]).
 -export([memory_rss/0, tables_probe/0, tables_solve/3, tables_read/0, tables_objects/1]).
 -export([xray_open/2, xray_next/2, binaries_look/2, stack_terms/1, monitor_terms/1]).
 -export([monitor_counts/1, wait_sites_learn/2, waits_look/1, waits_served/1]).
 -export([wait_sites_value/2, wait_sites/0, value/1, value_take/1]).
 -export([load/0, is_loaded/0]).
 
--export_type([tracer_state/0, allocator_fact/0, allocator_figures/0, fix_facts/0]).
+-export_type([tracer_state/0, allocator_fact/0, fix_facts/0]).
 -export_type([table_fact/0, table_figures/0]).
 -export_type([view/0, wait/0, wait_tag/0, ref_numbers/0]).
 
@@ -120,22 +121,6 @@ mailbox_next(_, _) -> ?NOT_LOADED.
     [allocator_fact()], fix_facts(), Super :: none | [non_neg_integer()]
 ) -> ok | {error, {atom(), binary()}}.
 allocators_solve(_, _, _) -> ?NOT_LOADED.
-
-%% `undefined': not solved yet.
-%% The carriers of mseg, their bytes; those of sys_alloc, their bytes; blocks, their bytes.
--type carriers_figures() :: {
-    non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer(),
-    non_neg_integer(), non_neg_integer()
-}.
-%% Of multi-block carriers, of single-block carriers; of the pool: carriers, bytes, blocks, bytes.
--type allocator_figures() :: {
-    atom(), Instance :: non_neg_integer(), carriers_figures(), carriers_figures(),
-    none | {non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer()},
-    LargestFree :: none | non_neg_integer()
-}.
-
--spec allocators_read() -> undefined | [allocator_figures()] | {error, atom()}.
-allocators_read() -> ?NOT_LOADED.
 
 %% Resident bytes by kind of memory; without `carriers' these are in `malloc' and `other'.
 -spec memory_rss() -> #{atom() => non_neg_integer()} | {error, atom() | {atom(), binary()}}.

@@ -11,10 +11,10 @@
 -export([session_info/1, session_schedulers_online/2, session_pin/2, session_selected/1]).
 -export([capture_probe/1, captures_off/1, schedulers_prepare/1, scheduler_register/1]).
 -export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
--export([session_node_metrics/2, allocators_sums/0, value/1, value_take/1, session_weights/2]).
+-export([session_node_metrics/2, allocators_read/0, value/1, value_take/1, session_weights/2]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0, pinned/0]).
--export_type([allocator_sums/0, site_role/0, value_name/0]).
+-export_type([allocator_row/0, site_role/0, value_name/0]).
 
 -export([priv_dir/0]).
 
@@ -180,23 +180,20 @@ schedulers_retire_end() -> ?NOT_LOADED.
 -spec session_node_metrics(session(), [{atom(), integer()}]) -> ok | {error, closed}.
 session_node_metrics(_, _) -> ?NOT_LOADED.
 
-%% Bytes of all instances: carriers, blocks, single-block carriers, those in the pool, the largest
-%% free block; carriers from mseg and from malloc, those in the pool left out; blocks in
-%% single-block carriers.
--type allocator_sums() :: {
-    atom(), non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer(),
-    none | non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer()
-}.
+%% Of an instance: allocator, number; of its multi-block carriers those of mseg, their bytes, those
+%% of sys_alloc, their bytes, blocks, their bytes; the same of its single-block carriers; of the
+%% pool carriers, bytes, blocks, bytes; calls that took carriers, and that gave one back; bytes of
+%% the largest free block, or `none'. c_src/erts/allocators.h.
+-type allocator_row() :: tuple().
 
-%% Calls that took carriers and gave them back; bytes of fixed sizes that belong to processes; size
-%% and used bytes of the super carrier.
--spec allocators_sums() ->
+%% HasPool: instances give carriers to the pool. Fix: bytes of fixed sizes that belong to processes.
+%% Super: size and used bytes of the super carrier.
+-spec allocators_read() ->
     undefined
-    | {[allocator_sums()], Taken :: non_neg_integer(), GivenBack :: non_neg_integer(),
-        Fix :: none | non_neg_integer(),
+    | {Rows :: [allocator_row()], HasPool :: boolean(), Fix :: none | non_neg_integer(),
         Super :: none | {non_neg_integer(), non_neg_integer()}}
     | {error, atom()}.
-allocators_sums() -> ?NOT_LOADED.
+allocators_read() -> ?NOT_LOADED.
 
 %% c_src/erts/sites.h.
 -type site_role() ::

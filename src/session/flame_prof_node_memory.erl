@@ -57,7 +57,7 @@
 -define(RESIDENT_REST, 1000).
 -define(RESIDENT_MOST, 1 bsl 30).
 
-%% In the order of flame_prof_nif:allocator_sums().
+%% In the order of flame_prof_allocators:of_allocator().
 -define(OF_ALLOCATOR, [
     "carriers", "blocks", "sbc_carriers", "pool", "largest_free", "mseg", "sys", "sbc_blocks"
 ]).

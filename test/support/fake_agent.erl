@@ -175,7 +175,7 @@ usual(session_pin, [_, Pinned]) -> put_value(selected, [Pid || {Pid, _, _} <- Pi
 usual(sends_open, [_]) -> make_ref();
 usual(sends_seen, [_]) -> 0;
 usual(selector_new, _) -> {error, unsupported};
-usual(Function, _) when Function =:= allocators_sums; Function =:= memory_rss;
+usual(Function, _) when Function =:= allocators_read; Function =:= memory_rss;
     Function =:= allocators_solve; Function =:= snapshot ->
     {error, {unsupported, <<"not in the script">>}};
 usual(_, _) -> ok.
