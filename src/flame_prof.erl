@@ -32,6 +32,7 @@
 -export([start/0, start/1, start/2, start_link/0, start_link/1, start_link/2]).
 -export([stop/0, stop/1, stop/2, kill/0]).
 -export([i/0, info/0, selected/0, metrics/0, flush/0, flush/1]).
+%% Of flame_prof_original.
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
 -export([write_perf_map/0, fold/3, fold/4, view/1, view/2, view_stop/0, report/2]).
 -export([look/2, format_error/1]).
@@ -105,7 +106,7 @@
 %% </ul>
 
 -type process_options() :: flame_prof_options:process_given().
-%% Of one process: `status' and `follow', see {@link profile_start/1}.
+%% Of one process: `status' and `follow', see {@link flame_prof_original:profile_start/1}.
 
 -type status() :: waiting | runnable | running | garbage_collecting | suspended | exiting.
 
@@ -276,51 +277,25 @@ kill() ->
         {Triggers, _} -> flame_prof_triggers:kill(Triggers)
     end.
 
-%% @equiv apply(Fun, #{})
+%% @private
 -spec apply(fun(() -> Result)) -> Result.
-apply(Fun) ->
-    ?MODULE:apply(Fun, #{}).
+apply(Fun) -> flame_prof_original:apply(Fun).
 
-%% @doc The original's: samples the calling process in the running session while it evaluates
-%% the fun, and returns the fun's result ({@link profile/1} starts a session of its own). Calls
-%% may be nested. Raises the errors of {@link profile_start/1} before it calls the fun; but it calls
-%% the fun if the session does not answer within 5 s. When the session ends, the fun continues.
+%% @private
 -spec apply(fun(() -> Result), process_options()) -> Result.
-apply(Fun, Given) when is_function(Fun, 0) ->
-    flame_prof_oneshot:applied(Fun, Given).
+apply(Fun, Given) -> flame_prof_original:apply(Fun, Given).
 
-%% @equiv profile_start(#{})
+%% @private
 -spec profile_start() -> 1.
-profile_start() ->
-    profile_start(#{}).
+profile_start() -> flame_prof_original:profile_start().
 
-%% @doc The original's: samples the calling process in the running session from the next tick on,
-%% until {@link profile_stop/0} or the process's end. `follow' adds processes:
-%% <ul>
-%% <li>`spawn' (the default here): the processes that it spawns, and those that they spawn.
-%%     Without tracing. A process that lives for less than 0.2 s may be missed.</li>
-%% <li>`send': the local processes that it sends to, and those that they send to. Their sends
-%%     are traced.</li>
-%% <li>`spawn_and_send', or `true': both</li>
-%% <li>`none', or `false': no other process</li>
-%% </ul>
-%% The session's option `follow_limits' bounds it. `status' is that of `process_options'.
-%%
-%% Returns 1, the number of processes. Raises `{not_started, flame_prof}' without a session that
-%% answers, and `{bad_option, Details}'.
+%% @private
 -spec profile_start(process_options()) -> 1.
-profile_start(Given) ->
-    _ = flame_prof_oneshot:enter(Given),
-    1.
+profile_start(Given) -> flame_prof_original:profile_start(Given).
 
-%% @doc Ends {@link profile_start/1} for the calling process. Followed processes stay. Returns 1,
-%% or 0 when the process was not sampled by it. Never raises.
+%% @private
 -spec profile_stop() -> 0 | 1.
-profile_stop() ->
-    case flame_prof_oneshot:leave(none) of
-        none -> 0;
-        #{} -> 1
-    end.
+profile_stop() -> flame_prof_original:profile_stop().
 
 %% @equiv flush(15000)
 -spec flush() -> ok | {error, reason()}.

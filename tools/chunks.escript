@@ -5,6 +5,9 @@
 %%
 %%   tools/chunks.escript [EBIN]
 %%
+%% A private module has the chunk with its types alone, if a public specification or type names one
+%% of them: `ht(flame_prof_waits_graph, edge)' prints it.
+%%
 %% A beam that has the chunk is left alone: the compiler writes one without, so only what
 %% was just compiled is done. Without edoc (Debian: erlang-edoc) nothing is done.
 %%
@@ -22,13 +25,40 @@ main([Ebin]) ->
 
 document(Ebin) ->
     Sources = filelib:wildcard("src/*.erl") ++ filelib:wildcard("src/*/*.erl"),
-    Stale = [{Source, Beam} || Source <- Sources, Beam <- [beam(Ebin, Source)],
-                               filelib:is_regular(Beam), not has_chunk(Beam), is_public(Source)],
+    Built = [{Source, Beam} || Source <- Sources, Beam <- [beam(Ebin, Source)],
+                               filelib:is_regular(Beam)],
+    Public = [Of || {Source, _} = Of <- Built, is_public(Source)],
+    Named = named(Public, Built -- Public, []),
+    Stale = [{Source, Beam, all} || {Source, Beam} <- Public, not has_chunk(Beam)]
+        ++ [{Source, Beam, types} || {Source, Beam} <- Named, not has_chunk(Beam)],
     case code:which(edoc_doclet_chunks) of
         _ when Stale =:= [] -> ok;
         non_existing -> io:format("  no edoc: the modules are built without documentation~n");
-        _ -> [embed(Source, Beam) || {Source, Beam} <- Stale]
+        _ -> [embed(Source, Beam, What) || {Source, Beam, What} <- Stale]
     end.
+
+%% The private modules with types that the first ones name, or that their types name.
+named([], _Private, Named) ->
+    Named;
+named(From, Private, Named) ->
+    Names = lists:usort(lists:append([remote(Beam) || {_, Beam} <- From])),
+    {New, Rest} = lists:partition(fun({_, Beam}) -> lists:member(module(Beam), Names) end, Private),
+    named(New, Rest, Named ++ New).
+
+module(Beam) -> list_to_atom(filename:basename(Beam, ".beam")).
+
+%% Modules of the types in specifications of exported functions, and in types.
+remote(Beam) ->
+    {ok, {_, [{exports, Exports}, {abstract_code, {_, Forms}}]}} =
+        beam_lib:chunks(Beam, [exports, abstract_code]),
+    modules([Type || {attribute, _, type, Type} <- Forms]
+        ++ [Spec || {attribute, _, spec, {Function, Spec}} <- Forms,
+            lists:member(Function, Exports)]).
+
+modules({remote_type, _, [{atom, _, Module} | More]}) -> [Module | modules(More)];
+modules([Head | Tail]) -> modules(Head) ++ modules(Tail);
+modules(Tuple) when is_tuple(Tuple) -> modules(tuple_to_list(Tuple));
+modules(_) -> [].
 
 beam(Ebin, Source) ->
     filename:join(Ebin, filename:basename(Source, ".erl") ++ ".beam").
@@ -43,9 +73,10 @@ is_public(Source) ->
     [Head | _] = binary:split(Text, <<"-module(">>),
     binary:match(Head, <<"@private">>) =:= nomatch.
 
-embed(Source, Beam) ->
+embed(Source, Beam, What) ->
     {ok, Module, Chunks} = beam_lib:all_chunks(Beam),
-    Docs = term_to_binary(of_exports(Module, Beam, docs(Module, Source)), [compressed]),
+    Shown = shown(What, of_exports(Module, Beam, docs(Module, Source))),
+    Docs = term_to_binary(Shown, [compressed]),
     {ok, Bytes} = beam_lib:build_module(Chunks ++ [{"Docs", Docs}]),
     Part = Beam ++ ".part",
     ok = file:write_file(Part, Bytes),
@@ -82,6 +113,11 @@ head(Source) ->
     Plain = string:prefix(unicode:characters_to_binary(lists:join("\n", Lines)), "@doc "),
     Quoted = re:replace(Plain, "`([^`'\n]+)'", "`\\1`", [global, {return, binary}]),
     re:replace(Quoted, "'''", "```", [global, {return, binary}]).
+
+shown(all, Docs) -> Docs;
+shown(types, Docs) ->
+    Types = [Entry || {{type, _, _}, _, _, _, _} = Entry <- element(7, Docs)],
+    setelement(7, setelement(5, Docs, hidden), Types).
 
 %% edoc describes local functions and types too.
 of_exports(Module, Beam, Docs) ->

@@ -2,11 +2,11 @@
 %% it.
 %%
 %% ```
-%% 1> {ok, #{findings := Findings}} = flame_prof_doctor:examine().
+%% 1> {ok, #{findings := Findings}} = flame_prof:look(doctor, #{}).
 %% 2> [{Severity, Kind} || #{severity := Severity, kind := Kind} <- Findings].
 %% [{critical,bottleneck}]
 %% 3> Options = #{for => 30000, thresholds => #{mailbox_long => 5000}},
-%%    {ok, Diagnosis} = flame_prof_doctor:examine(Options).
+%%    {ok, Diagnosis} = flame_prof:look(doctor, Options).
 %% 4> io:put_chars(flame_prof_doctor:format(Diagnosis)).
 %% '''
 %%
@@ -110,12 +110,13 @@
 %% What grows in a node that is younger may be what it starts with.
 -define(YOUNG_MS, 60000).
 
-%% @equiv examine(#{})
+%% @private
 -spec examine() -> {ok, diagnosis()} | {error, flame_prof:reason()}.
 examine() ->
     examine(#{}).
 
-%% @doc Looks at this node for some seconds, and judges what was seen. The samples are read here,
+%% @private
+%% Looks at this node for some seconds, and judges what was seen. The samples are read here,
 %% too.
 -spec examine(options()) -> {ok, diagnosis()} | {error, flame_prof:reason()}.
 examine(Given) ->
@@ -132,7 +133,7 @@ examine(ok, Options, Thresholds) ->
 examine({error, _} = Shortage, _Options, _Thresholds) ->
     Shortage.
 
-%% @doc The options with their defaults.
+%% @private The options with their defaults.
 -spec options(options()) ->
     {ok, #{for := pos_integer(), engine := auto | native | portable,
         thresholds := flame_prof_doctor_rule:thresholds()}}
@@ -263,7 +264,7 @@ told(Evidence, Thresholds) ->
         false -> Looked
     end}.
 
-%% @doc The closed list of what the doctor knows.
+%% @private The closed list of what the doctor knows.
 -spec kinds() -> [flame_prof_doctor_rule:kind()].
 kinds() ->
     lists:uniq([Rule:kind() || Rule <- ?RULES]).
@@ -277,7 +278,8 @@ thresholds() ->
 full_name(Rule, Name) ->
     list_to_atom(atom_to_list(Rule:kind()) ++ "_" ++ atom_to_list(Name)).
 
-%% @doc Evidence judged by all rules. Thresholds are named `Kind_Name'; those not given have their
+%% @private
+%% Evidence judged by all rules. Thresholds are named `Kind_Name'; those not given have their
 %% defaults.
 -spec judge(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) -> diagnosis().
 judge(Evidence, Given) ->
@@ -299,7 +301,7 @@ unseen(Judged, Found) ->
     [{Kind, maps:get(Kind, Unseen)}
         || Kind <- kinds(), is_map_key(Kind, Unseen), not lists:member(Kind, Seen)].
 
-%% @doc A profile alone, judged: what its samples tell, and the figures that its profiler noted.
+%% @private A profile alone, judged: what its samples tell, and the figures that its profiler noted.
 -spec of_profile(flame_prof_profile:profile(), flame_prof_doctor_rule:thresholds()) -> diagnosis().
 of_profile(Profile, Thresholds) ->
     case flame_prof_doctor_samples:read(Profile) of

@@ -112,7 +112,7 @@ first_look({ok, #{engine := native}}) -> look();
 first_look({ok, #{engine_reason := Why}}) -> refused(portable, Why);
 first_look({error, _} = Error) -> Error.
 
-%% @doc The sums over the instances of each allocator, and what beside them costs nothing to read.
+%% @private The sums over the instances of each allocator, and what else costs nothing to read.
 -spec sums() -> {ok, sums()} | {error, flame_prof:reason()}.
 sums() ->
     case read() of
@@ -120,7 +120,7 @@ sums() ->
         {error, _} = Error -> Error
     end.
 
-%% @doc The same if a look has found the counters before: no scheduler is asked.
+%% @private The same if a look has found the counters before: no scheduler is asked.
 -spec known_sums() -> {ok, sums()} | none.
 known_sums() ->
     try erlang:module_loaded(flame_prof_nif) andalso flame_prof_nif:allocators_read() of
@@ -169,7 +169,7 @@ begin_reading() ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Allocators that `+M' flags turned off: malloc has their memory.
+%% @private Allocators that `+M' flags turned off: malloc has their memory.
 -spec off([instance()]) -> [atom()].
 off(Instances) ->
     On = [Name || #{allocator := Name} <- Instances],

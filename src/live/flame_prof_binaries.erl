@@ -4,7 +4,7 @@
 %%
 %% ```
 %% 1> {ok, #{memory := Bytes, found := Found, holders := [Holder | _]} = Look} =
-%%        flame_prof_binaries:look(#{for => 5000}).
+%%        flame_prof:look(binaries, #{for => 5000}).
 %% 2> io:put_chars(flame_prof_binaries:format(Look)).
 %% '''
 %%
@@ -127,12 +127,12 @@
 -define(NOT_LOOKED_IN, [<<"queues of ports">>, <<"timers">>, <<"literals">>, <<"objects of NIFs">>,
     <<"undecoded messages">>]).
 
-%% @equiv look(#{})
+%% @private
 -spec look() -> {ok, look()} | {error, flame_prof:reason()}.
 look() ->
     look(#{}).
 
-%% @doc Looks at all processes and tables of this node.
+%% @private Looks at all processes and tables of this node.
 -spec look(options()) -> {ok, look()} | {error, flame_prof:reason()}.
 look(Options) ->
     case flame_prof_schema:checked(rows(), Options) of

@@ -2,7 +2,7 @@
 %% collection, of a C function or library. {@link flame_prof:blame/2} prints them.
 %%
 %% ```
-%% 1> {ok, Report} = flame_prof_blame:report({ets, lookup, 2}, 2000).
+%% 1> {ok, Report} = flame_prof:look(blame, #{function => "ets:lookup/2"}).
 %% 2> [{Caller, Share} || #{name := Caller, share := Share} <- maps:get(callers, Report)].
 %% 3> io:put_chars(flame_prof_blame:format(Report)).
 %% '''
@@ -129,7 +129,7 @@
 -type found() :: {kind(), Pid :: binary(), [frame()], Samples :: pos_integer()}.
 %% What was found: the samples of a stack in a process.
 
-%% @doc Measures for so many milliseconds, 10 to 60000, and answers.
+%% @private Measures for so many milliseconds, 10 to 60000, and answers.
 -spec report(target(), pos_integer()) -> {ok, report()} | {error, flame_prof:reason()}.
 report(Target, Ms) ->
     case {wanted(Target), is_integer(Ms) andalso Ms >= ?MS_LEAST andalso Ms =< ?MS_MOST} of

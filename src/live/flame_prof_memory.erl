@@ -3,7 +3,7 @@
 %% {@link flame_prof:memory/0} prints it.
 %%
 %% ```
-%% 1> {ok, #{process := #{rss := Rss}, allocators := [_ | _]}} = flame_prof_memory:look().
+%% 1> {ok, #{process := #{rss := Rss}, allocators := [_ | _]}} = flame_prof:look(memory, #{}).
 %% 2> flame_prof:memory().
 %% RSS 514M bytes, 99.3% explained; peak 523M
 %%
@@ -108,12 +108,12 @@
 %% All instances of one. `single_bytes': of carriers with one block. `fragmentation': 1 - blocks /
 %% carriers.
 
-%% @equiv look(#{})
+%% @private
 -spec look() -> {ok, memory()} | {error, flame_prof:reason()}.
 look() ->
     look(#{}).
 
-%% @doc What the node has now.
+%% @private What the node has now.
 -spec look(options()) -> {ok, memory()} | {error, flame_prof:reason()}.
 look(Options) ->
     case flame_prof_schema:checked(rows(), Options) of
@@ -290,7 +290,7 @@ stat({ok, Text}) ->
 stat(_) ->
     #{}.
 
-%% @doc Sums over the instances, the largest first.
+%% @private Sums over the instances, the largest first.
 -spec by_allocator([flame_prof_allocators:instance()]) -> [allocator()].
 by_allocator(Instances) ->
     Names = lists:usort([Name || #{allocator := Name} <- Instances]),

@@ -50,6 +50,7 @@
 -type loaded() :: {module(), Md5 :: binary(), HasOldCode :: boolean()}.
 %% The MD5 is empty where there is old code alone.
 
+%% @private
 -spec write() -> {ok, written()} | {error, flame_prof:reason()}.
 write() ->
     %% Where code is, and what precedes it, is known where the native engine is.

@@ -20,9 +20,9 @@
 %% The same as terms:
 %%
 %% ```
-%% 1> {ok, Look} = flame_prof_pstack:schedulers().
+%% 1> {ok, Look} = flame_prof:look(pstack, #{}).
 %% 2> [Stack || {{scheduler, _}, #{stack := Stack}} <- Look].
-%% 3> {ok, Gone} = flame_prof_pstack:processes([my_server, self()]).
+%% 3> {ok, Gone} = flame_prof:look(pstack, #{process => [my_server, self()]}).
 %% 4> io:put_chars(flame_prof_pstack:format(Look)).
 %% '''
 %%
@@ -151,7 +151,7 @@ run(_Node, _) -> schedulers().
 -spec text(look(), pos_integer()) -> unicode:chardata().
 text(Look, _Columns) -> format(Look).
 
-%% @doc What every normal scheduler runs, all asked within a millisecond, and the
+%% @private What every normal scheduler runs, all asked within a millisecond, and the
 %% processes on dirty schedulers, without the caller.
 %%
 %% The latter are looked for in the process table and told a moment later, as they
@@ -197,7 +197,7 @@ dirty(Found) ->
         lists:member(Status, [running, garbage_collecting, exiting])
     ].
 
-%% @doc What these processes do, whether they run or not. Where the schedulers can
+%% @private What these processes do, whether they run or not. Where the schedulers can
 %% not be asked, a running one has the frame `running_stack_not_sampled'.
 -spec processes(flame_prof_target:target() | [flame_prof_target:target()]) ->
     {ok, look()} | {error, flame_prof:reason()}.
@@ -287,7 +287,7 @@ format(Look) ->
     ],
     lists:join("\n", lists:append(Parts)).
 
-%% @doc The same for {@link flame_prof_json}: pids as this node shows them.
+%% @private The same for {@link flame_prof_json}: pids as this node shows them.
 -spec json(look()) -> #{look := [#{place := binary(), process := term()}]}.
 json(Look) ->
     #{look => [#{place => named(Place), process => json_of(What)} || {Place, What} <- Look]}.

@@ -3,8 +3,8 @@
 %%
 %% ```
 %% 1> {ok, #{tables := [#{name := Name, bytes := Bytes} | _], all := #{tables := Tables}}} =
-%%        flame_prof_tables:look().
-%% 2> flame_prof_tables:look(#{for => 1000, by => growth, top => 5}).
+%%        flame_prof:look(tables, #{}).
+%% 2> flame_prof:look(tables, #{for => 1000, by => growth, top => 5}).
 %% '''
 %%
 %% == Why it is cheap ==
@@ -114,12 +114,12 @@
 -define(DECENTRALIZED, 1).
 -define(COMPRESSED, 2).
 
-%% @equiv look(#{})
+%% @private
 -spec look() -> {ok, tables()} | {error, flame_prof:reason()}.
 look() ->
     look(#{}).
 
-%% @doc What there is now, or how it changes for a time.
+%% @private What there is now, or how it changes for a time.
 -spec look(options()) -> {ok, tables()} | {error, flame_prof:reason()}.
 look(Options) ->
     case flame_prof_schema:checked(rows(), Options) of

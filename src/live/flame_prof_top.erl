@@ -70,6 +70,7 @@
 %% An interval ends late if passes over all processes take long.
 -define(LATE_MS, 60000).
 
+%% @private
 -spec columns() -> [column(), ...].
 columns() -> [reductions, memory, growth, queue, running, name].
 
@@ -152,7 +153,7 @@ json(Table) -> Table.
 -spec longest_ms(map()) -> non_neg_integer().
 longest_ms(#{every := Ms}) -> Ms + ?LATE_MS.
 
-%% @doc Prints tables until it is told to end.
+%% @private Prints tables until it is told to end.
 -spec live(options()) -> ok | {error, flame_prof:reason()}.
 live(Given) ->
     case flame_prof_schema:checked(option_rows(), Given) of
@@ -205,11 +206,13 @@ text(Text) ->
 
 %% The process.
 
+%% @private
 -spec init({pid(), map()}) -> {ok, #state{}}.
 init({Caller, Options}) ->
     _ = process_flag(trap_exit, true),
     {ok, #state{options = Options, caller_monitor = monitor(process, Caller)}}.
 
+%% @private
 -spec handle_call(run, gen_server:from(), #state{}) ->
     {noreply, #state{}} | {stop, normal, #state{}}.
 handle_call(run, From, #state{options = #{node := Node}} = State0) ->
@@ -257,6 +260,7 @@ start(Node, Args) ->
         {error, _} = Error -> Error
     end.
 
+%% @private
 -spec handle_cast({line, pid(), unicode:chardata()}, #state{}) ->
     {noreply, #state{}} | {stop, normal, #state{}}.
 handle_cast({line, Reader, Line}, #state{reader = Reader} = State) ->
@@ -275,6 +279,7 @@ handle_cast({line, Reader, Line}, #state{reader = Reader} = State) ->
 handle_cast(_, State) ->
     {noreply, State}.
 
+%% @private
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, normal, #state{}}.
 handle_info({flame_prof_top_sampler, Sampler, Table}, #state{sampler = Sampler} = State) ->
     ok = flame_prof_top_sampler:taken(Sampler),
@@ -347,7 +352,7 @@ read_line(Top) ->
             ok
     end.
 
-%% @doc What a key, or a word in a shell, asks for: the same in both.
+%% @private What a key, or a word in a shell, asks for: the same in both.
 -spec command(unicode:chardata(), Options) -> stop | pause | Options when Options :: map().
 %% The shell of Elixir, and one of Erlang in binary mode, hand out binaries.
 command(Line, Options) when is_binary(Line) ->
@@ -374,7 +379,7 @@ sort_keys() ->
         {$n, name, "name"}
     ].
 
-%% @doc The keys, in 76 columns.
+%% @private The keys, in 76 columns.
 -spec help() -> string().
 help() ->
     "q:quit p:pause /:filter sort " ++
@@ -382,7 +387,8 @@ help() ->
 
 %% The text.
 
-%% @doc A table of one node or of several. `text/2' is also the callback of a look: the table alone.
+%% @private
+%% A table of one node or of several. `text/2' is also the callback of a look: the table alone.
 -spec text(map(), pos_integer()) -> unicode:chardata();
     ([flame_prof_top_sampler:table()], view()) -> unicode:chardata().
 text(#{by := By, filter := Filter, rows := Rows} = Table, Width) when is_integer(Width) ->

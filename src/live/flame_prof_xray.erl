@@ -3,7 +3,7 @@
 %% it.
 %%
 %% ```
-%% 1> {ok, Xray} = flame_prof_xray:look(my_server, #{}).
+%% 1> {ok, Xray} = flame_prof:look(xray, #{process => my_server}).
 %% 2> #{memory := Bytes, reached := Reached, garbage := Garbage, paths := Paths} = Xray.
 %% 3> io:put_chars(flame_prof_xray:format(Xray)).
 %% <0.95.0> my_server my_server:init/1: 812M bytes, and 64M of binaries
@@ -153,12 +153,12 @@
 -define(PROBE_PAUSE_MS, 2).
 -define(PROBE_BYTES, 64 bsl 20).
 
-%% @equiv look(Process, #{})
+%% @private
 -spec look(flame_prof_target:target()) -> {ok, xray()} | {error, flame_prof:reason()}.
 look(Process) ->
     look(Process, #{}).
 
-%% @doc Looks at a process of this node, by pid, name, or the text of a pid.
+%% @private Looks at a process of this node, by pid, name, or the text of a pid.
 -spec look(flame_prof_target:target(), options()) -> {ok, xray()} | {error, flame_prof:reason()}.
 look(Process, Options) ->
     Self = self(),

@@ -18,7 +18,7 @@
 %%
 %% == JSON ==
 %% An object with the keys of the look, and `version', `command' (the name of the look) and `node'.
-%% `version' is {@link version/0}; a key that is added does not change it.
+%% `version' is 1; a key that is added does not change it.
 -module(flame_prof_look).
 
 -export([modules/0, names/0, find/1, about/1, rows/1, version/0]).
@@ -103,15 +103,15 @@
     flame_prof_allocations
 ]).
 
-%% @doc The modules of all looks.
+%% @private The modules of all looks.
 -spec modules() -> [module(), ...].
 modules() -> ?LOOKS.
 
-%% @doc The names of all looks, as functions of {@link flame_prof} have them.
+%% @private The names of all looks, as functions of {@link flame_prof} have them.
 -spec names() -> [atom(), ...].
 names() -> [Name || Module <- ?LOOKS, #{name := Name} <- [Module:about()]].
 
-%% @doc The module of a look.
+%% @private The module of a look.
 -spec find(atom()) -> {ok, module()} | error.
 find(Wanted) ->
     case [Module || Module <- ?LOOKS, #{name := Name} <- [Module:about()], Name =:= Wanted] of
@@ -119,11 +119,11 @@ find(Wanted) ->
         [] -> error
     end.
 
-%% @doc What a look says of itself.
+%% @private What a look says of itself.
 -spec about(module()) -> about().
 about(Module) -> Module:about().
 
-%% @doc The options of a look. Each look has `node', but for those that read files.
+%% @private The options of a look. Each look has `node', but for those that read files.
 -spec rows(module()) -> [flame_prof_schema:row(), ...].
 rows(Module) ->
     case Module:about() of
@@ -139,11 +139,11 @@ row_of_node() ->
 node_name(Node) when is_atom(Node) -> {ok, Node};
 node_name(_) -> error.
 
-%% @doc The version of the JSON of all looks.
+%% @private The version of the JSON of all looks.
 -spec version() -> pos_integer().
 version() -> ?VERSION.
 
-%% @doc The arguments of a call as options: the argument of the look, or its options, or both.
+%% @private The arguments of a call as options: the argument of the look, or its options, or both.
 -spec given(module(), [term()]) -> {ok, map()} | {error, flame_prof:reason()}.
 given(Module, Arguments) ->
     #{argument := {Key, Need, _, _}} = Module:about(),
@@ -208,12 +208,13 @@ refused(Module, Key, Value) ->
 accepts(Module, Key) ->
     flame_prof_schema:accepts(flame_prof_schema:row(Key, rows(Module))).
 
-%% @doc The options, complete.
+%% @private The options, complete.
 -spec checked(module(), given()) -> {ok, #{atom() => term()}} | {error, flame_prof:reason()}.
 checked(Module, Given) ->
     flame_prof_schema:checked(rows(Module), Given).
 
-%% @doc A look at this node, in each of these forms. It is called in the node that is looked at, for
+%% @private
+%% A look at this node, in each of these forms. It is called in the node that is looked at, for
 %% a look that runs there: the pids of its texts are as this node shows them.
 -spec seen(module(), given(), [form()]) -> {ok, [term()]} | {error, flame_prof:reason()}.
 seen(Module, Given, Forms) ->
@@ -227,7 +228,8 @@ seen(Module, Given, Forms) ->
             Error
     end.
 
-%% @doc The same, called from another node: a pid of an error is a text, with the numbers that this
+%% @private
+%% The same, called from another node: a pid of an error is a text, with the numbers that this
 %% node shows.
 -spec seen_there(module(), given(), [form()]) -> {ok, [term()]} | {error, flame_prof:reason()}.
 seen_there(Module, Given, Forms) ->
@@ -246,7 +248,7 @@ formed(json, Module, Answer, Options) ->
     Json = envelope(Module, maps:get(node, Options, none), Module:json(Answer)),
     iolist_to_binary(flame_prof_json:encode(Json)).
 
-%% @doc JSON of a look, with the keys that all looks have. Files are of no one node.
+%% @private JSON of a look, with the keys that all looks have. Files are of no one node.
 -spec envelope(module(), node() | none, #{atom() => term()}) -> #{atom() => term()}.
 envelope(Module, Node, Json) ->
     #{name := Name} = Module:about(),
@@ -254,7 +256,7 @@ envelope(Module, Node, Json) ->
         [{version, ?VERSION}, {command, Name}] ++
             [{node, Node} || Node =/= none, not is_map_key(node, Json)])).
 
-%% @doc What a node is lent for a look: first the module that shows whether the node has it; and
+%% @private What a node is lent for a look: first the module that shows whether the node has it; and
 %% whether a node without the C library can be looked at. A look at files needs no node.
 -spec lent(module()) -> {refused | bare, [module()]}.
 lent(Module) ->
@@ -267,7 +269,7 @@ lent(Module) ->
     end,
     {case About of #{library := needed} -> refused; #{} -> bare end, Modules}.
 
-%% @doc How long an answer takes at most, beside the time to reach the node. Options may be
+%% @private How long an answer takes at most, beside the time to reach the node. Options may be
 %% incomplete, and wrong: the node that is looked at checks them.
 -spec longest_ms(module(), given()) -> non_neg_integer().
 longest_ms(Module, Given) ->

@@ -1,6 +1,6 @@
 %% @doc The options of a session: what each accepts and what is its default.
 %%
-%% One table, {@link rows/0}, serves {@link flame_prof:start/1}, the application's environment
+%% One table, `rows/0', serves {@link flame_prof:start/1}, the application's environment
 %% (`sys.config'), the command line, and doc/options.md, which `make options' writes. An
 %% option that is left out, `undefined' or `nil' has its default. A key that is not in the
 %% table, and a value that is not accepted, are refused with the key and with what is accepted:
@@ -98,7 +98,7 @@
 %% has lasted so long.
 
 -type options() :: #{atom() => term()}.
-%% Every key of {@link rows/0} with a value in its normal form.
+%% Every key of `rows/0' with a value in its normal form.
 
 -type error() :: {bad_option | bad_env, flame_prof_schema:refused()}.
 %% `bad_env' is of the application's environment. `option' is the name that was given, so it
@@ -130,7 +130,7 @@
 %% Of a path, with room for the file's own name below Linux's 4096.
 -define(DIR_MOST_BYTES, 4000).
 
-%% @doc Every option, in the order in which they are checked and documented.
+%% @private Every option, in the order in which they are checked and documented.
 -spec rows() -> [flame_prof_schema:row(), ...].
 rows() ->
     file_rows() ++ sample_rows() ++ trigger_rows() ++ engine_rows().
@@ -262,7 +262,7 @@ engine_rows() ->
             "native if a check shows that it works"}
     ].
 
-%% @doc Of one process: for `process_options', and for a process that profiles itself.
+%% @private Of one process: for `process_options', and for a process that profiles itself.
 -spec process_rows() -> [flame_prof_schema:row(), ...].
 process_rows() ->
     [
@@ -276,6 +276,7 @@ process_rows() ->
             "applies to these processes, too"}
     ].
 
+%% @private
 -spec limit_rows() -> [flame_prof_schema:row(), ...].
 limit_rows() ->
     #{processes := Processes, events := Events, seconds := Seconds} = ?FOLLOW_LIMITS,
@@ -288,6 +289,7 @@ limit_rows() ->
             doc => "duration of tracing, in seconds"}
     ].
 
+%% @private
 -spec allocation_rows() -> [flame_prof_schema:row(), ...].
 allocation_rows() ->
     [
@@ -308,12 +310,12 @@ limit(Unit, Least, Most) -> limit(whole, Unit, Least, Most).
 
 limit(Kind, Unit, Least, Most) -> {either, [{infinity, infinity}], {Kind, Unit, Least, Most}}.
 
-%% @equiv validate(Given, #{})
+%% @private
 -spec validate(term()) -> {ok, options()} | {error, error()}.
 validate(Given) ->
     validate(Given, #{}).
 
-%% @doc Every option in its normal form: as given, or else as the environment says, or else its
+%% @private Every option in its normal form: as given, or else as the environment says, or else its
 %% default.
 -spec validate(term(), Environment :: map()) -> {ok, options()} | {error, error()}.
 validate(Given, Environment) ->
@@ -374,7 +376,7 @@ is_ambiguous(#{duration := Ms, triggers := Triggers}) ->
 lacks_triggers(#{lookback := Ms, triggers := Triggers}) ->
     Ms > 0 andalso Triggers =:= [].
 
-%% @doc What the budget leaves for the ring and the stacks' texts, beyond a
+%% @private What the budget leaves for the ring and the stacks' texts, beyond a
 %% mebibyte for each.
 -spec spare_memory(options()) -> integer().
 spare_memory(#{memory_budget := Budget} = Options) ->
@@ -384,7 +386,7 @@ spare_memory(#{memory_budget := Budget} = Options) ->
 allocations_bytes(#{allocations := #{}}) -> ?ALLOCATIONS_BYTES;
 allocations_bytes(#{}) -> 0.
 
-%% @doc How many places there are for processes that grow.
+%% @private How many places there are for processes that grow.
 -spec growers(options()) -> non_neg_integer().
 growers(#{growers := Growers} = Options) ->
     min(Growers, top(Options) div 4).
@@ -392,22 +394,22 @@ growers(#{growers := Growers} = Options) ->
 top(#{select := Select}) ->
     flame_prof_selection:top(flame_prof_selection:rules(Select)).
 
-%% @doc Every option, by its documented name.
+%% @private Every option, by its documented name.
 -spec keys() -> [atom(), ...].
 keys() ->
     [Key || #{key := Key} <- rows()].
 
-%% @doc Every name that is accepted, older ones included.
+%% @private Every name that is accepted, older ones included.
 -spec names() -> [atom(), ...].
 names() ->
     flame_prof_schema:names(rows()).
 
-%% @doc What an option takes, for an error message or a help text.
+%% @private What an option takes, for an error message or a help text.
 -spec accepts(atom()) -> binary().
 accepts(Key) ->
     flame_prof_schema:accepts(flame_prof_schema:row(Key, rows())).
 
-%% @doc Of one process. `Follow' is the default, which is not the same for selected processes
+%% @private Of one process. `Follow' is the default, which is not the same for selected processes
 %% and for one that profiles itself.
 -spec process(term(), follow()) -> {ok, process()} | {error, error()}.
 process(Given, Follow) ->

@@ -106,7 +106,7 @@
 -define(DAY_MS, 86400000).
 -define(VALUE_MOST, 1152921504606846975).
 
-%% @doc One or a list of them. The normal form is accepted as it is.
+%% @private One or a list of them. The normal form is accepted as it is.
 -spec validate(term()) -> {ok, [spec()]} | error | {error, flame_prof_schema:refused()}.
 validate(Given) when is_map(Given) ->
     validate([Given]);
@@ -176,7 +176,7 @@ kind(On) when is_atom(On) ->
     end;
 kind(_) -> none.
 
-%% @doc The keys of a trigger on fragmentation, which has all of them.
+%% @private The keys of a trigger on fragmentation, which has all of them.
 -spec rows() -> [flame_prof_schema:row(), ...].
 rows() -> rows(level, fragmentation, true).
 
@@ -243,7 +243,7 @@ unit(On) when On =:= run_queue; On =:= process_count; On =:= message_queue_len;
     On =:= atom_count -> count;
 unit(_) -> ms.
 
-%% @doc What the option `triggers' takes.
+%% @private What the option `triggers' takes.
 -spec accepts() -> string().
 accepts() ->
     "a map or a list of up to 32, each #{on => Condition, above => Value, below => Value, "
@@ -253,34 +253,36 @@ accepts_on() ->
     Names = [atom_to_binary(On) || On <- ?LEVELS ++ ?EVENTS],
     iolist_to_binary([lists:join(", ", Names), ", a fun without arguments or {Module, Function}"]).
 
-%% @doc For a person.
+%% @private For a person.
 -spec name(level() | event() | user()) -> binary().
 name(On) when is_atom(On) -> atom_to_binary(On);
 name(On) -> unicode:characters_to_binary(io_lib:format("~0tp", [On])).
 
-%% @doc Does the VM tell of it?
+%% @private Does the VM tell of it?
 -spec is_event(term()) -> boolean().
 is_event(On) ->
     lists:member(On, ?EVENTS).
 
 %% When it fires. Times are milliseconds of one clock that only goes forward.
 
+%% @private
 -spec new(spec()) -> trigger().
 new(Spec) ->
     #trigger{spec = Spec, quiet_until = -?VALUE_MOST}.
 
+%% @private
 -spec spec(trigger()) -> spec().
 spec(#trigger{spec = Spec}) ->
     Spec.
 
-%% @doc Would the next probe make it fire, if the condition held?
+%% @private Would the next probe make it fire, if the condition held?
 -spec may_fire(NowMs :: integer(), IsFree :: boolean(), trigger()) -> boolean().
 may_fire(NowMs, IsFree, #trigger{fired = Fired} = Trigger) ->
     reason(NowMs, IsFree, Trigger#trigger{fired = recent(NowMs, Fired)}) =:= none.
 
 recent(NowMs, Fired) -> [Ms || Ms <- Fired, NowMs - Ms < ?HOUR_MS].
 
-%% @doc One probe: its value, or whether the condition holds. `IsFree': no profile is
+%% @private One probe: its value, or whether the condition holds. `IsFree': no profile is
 %% running.
 -spec step(number() | boolean(), NowMs :: integer(), IsFree :: boolean(), trigger()) ->
     {fire | rest, trigger()}.
@@ -311,12 +313,12 @@ high(Why, _NowMs, #trigger{suppressed = Suppressed} = Trigger) ->
     More = maps:update_with(Why, fun(N) -> N + 1 end, 1, Suppressed),
     {rest, Trigger#trigger{suppressed = More}}.
 
-%% @doc The profile that it has started is over.
+%% @private The profile that it has started is over.
 -spec ended(NowMs :: integer(), trigger()) -> trigger().
 ended(NowMs, #trigger{spec = #{cooldown := Cooldown}} = Trigger) ->
     Trigger#trigger{quiet_until = NowMs + Cooldown}.
 
-%% @doc How often it fired, how often it did not although the condition held, and why;
+%% @private How often it fired, how often it did not although the condition held, and why;
 %% the last value seen.
 -spec info(trigger()) -> map().
 info(#trigger{spec = #{on := On}, times = Times, suppressed = Suppressed, last = Last}) ->

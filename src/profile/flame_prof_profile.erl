@@ -438,7 +438,7 @@ export(Profile, Format, Path, Given) ->
 export_as(_Profile, _Format, _Path, {error, _} = Error) -> Error;
 export_as(Profile, Format, Path, {ok, Queries, _Top}) -> write(Profile, Format, Path, Queries).
 
-%% @doc Write the index that the viewer loads (doc/dev/viewer_index.md).
+%% @private Write the index that the viewer loads (doc/dev/viewer_index.md).
 -spec index(profile(), file:name_all()) ->
     {ok, #{bytes := non_neg_integer()}} | {error, flame_prof:reason()}.
 index(Profile, Path) ->
@@ -461,7 +461,7 @@ thin(Profile, IntervalUs) ->
         {error, Unusable} -> {error, refused(Unusable)}
     end.
 
-%% @doc Write the index with packed rows, which compress well (doc/dev/viewer_index.md).
+%% @private Write the index with packed rows, which compress well (doc/dev/viewer_index.md).
 -spec packed_index(profile(), file:name_all()) ->
     {ok, #{bytes := non_neg_integer()}} | {error, flame_prof:reason()}.
 packed_index(Profile, Path) ->

@@ -93,13 +93,13 @@
 -define(CHUNK, 500).
 -define(CHUNK_MOST, 100000).
 
-%% @equiv fold(Fun, Acc, Files, #{})
+%% @private
 -spec fold(fun((sample(), Acc) -> Acc), Acc, files()) ->
     {ok, Acc, counts()} | {error, flame_prof:reason()}.
 fold(Fun, Acc, Files) ->
     fold(Fun, Acc, Files, #{}).
 
-%% @doc Call Fun with every good sample of every file, in order.
+%% @private Call Fun with every good sample of every file, in order.
 -spec fold(fun((sample(), Acc) -> Acc), Acc, files(), options()) ->
     {ok, Acc, counts()} | {error, flame_prof:reason()}.
 fold(Fun, Acc, Files, Given) when is_function(Fun, 2) ->

@@ -91,7 +91,7 @@
 -define(GAP_TICKS, 4).
 -define(FRAMES, 4).
 
-%% @doc The calls, the longest first.
+%% @private The calls, the longest first.
 -spec look(flame_prof_samples:files() | flame_prof_profile:profile(), options()) ->
     {ok, [call()]} | {error, flame_prof:reason()}.
 look(Files, Given) ->

@@ -3,7 +3,7 @@
 %%
 %% ```
 %% 1> flame_prof:hot(Files, #{by => reductions}).
-%% 2> {ok, Report} = flame_prof_tree:report(Files, #{}).
+%% 2> {ok, Report} = flame_prof:look(hot, #{files => Files}).
 %% 3> io:put_chars(flame_prof_tree:format(Report, 120)).
 %% '''
 %%
@@ -150,7 +150,7 @@
 -define(CHILDREN, 15).
 -define(COUNT_MOST, 1000000).
 
-%% @doc Read files and report of them.
+%% @private Read files and report of them.
 -spec report(flame_prof_samples:files(), options()) ->
     {ok, report()} | {error, flame_prof:reason()}.
 report(Files, Given) ->
@@ -163,7 +163,7 @@ read(Files, Options) ->
     Limits = maps:with([event, max_memory, progress], Options),
     flame_prof_file_losses:read(Files, Limits, fun(Profile) -> measured(Profile, Options) end).
 
-%% @doc Of a profile that has been read already.
+%% @private Of a profile that has been read already.
 -spec of_profile(flame_prof_profile:profile(), options()) ->
     {ok, report()} | {error, flame_prof:reason()}.
 of_profile(Profile, Given) ->

@@ -53,6 +53,7 @@
 %% although its condition held. `unresponsive' is one whose process has not answered within 4
 %% seconds.
 
+%% @private
 -spec info() -> info().
 info() ->
     add_tracing(add_triggers(
@@ -94,6 +95,7 @@ stopped() ->
             [{last_error, Reason} || {error, Reason} <- [flame_prof_history:error()]]
     ).
 
+%% @private
 -spec selected() -> [{pid(), Names :: unicode:chardata()}].
 selected() ->
     case flame_prof_session:targets(current) of
@@ -111,7 +113,7 @@ selected(Targets) ->
 shown(Pid) ->
     flame_prof_text:visible(unicode:characters_to_binary(flame_prof_names:show(Pid))).
 
-%% @doc Of a node: eight lines, and one more for each trigger. Of a run that has ended, too.
+%% @private Of a node: eight lines, and one more for each trigger. Of a run that has ended, too.
 -spec format(node(), info() | run()) -> unicode:chardata().
 format(Node, #{state := stopped, last_run := Run} = Info) ->
     [head(Node, "stopped; the last run was:"), last_error(Info), figures(Run, Run)];
@@ -189,7 +191,8 @@ files(#{files := Files, error := Trouble}, #{file_bytes := Bytes}) ->
         [["  cannot write: ", Trouble, "\n"] || Trouble =/= <<>>]
     ].
 
-%% @doc One line on the allocations of a session that was to have them; none of one of an earlier
+%% @private
+%% One line on the allocations of a session that was to have them; none of one of an earlier
 %% version.
 -spec allocations(map()) -> {ok, unicode:chardata()} | none.
 allocations(#{allocations := {off, _}, options := #{allocations := off}}) ->

@@ -2,7 +2,7 @@
 %% garbage with their length and cause. {@link flame_prof:allocations/1} prints it.
 %%
 %% ```
-%% 1> {ok, Allocations} = flame_prof_allocations:measure(10000, #{}).
+%% 1> {ok, Allocations} = flame_prof:look(allocations, #{for => 10000}).
 %% 2> #{words := Words, stacks := [{[{M, F, A, Line} | _Callers], OfThem} | _]} = Allocations.
 %% 3> io:put_chars(flame_prof_allocations:format(Allocations)).
 %% '''
@@ -136,12 +136,13 @@
 %% Records of one drain: DRAIN_MAX of c_src/agent_nif/allocations_nif.c. There may be more.
 -define(DRAINED, 4096).
 
-%% @equiv measure(Ms, #{})
+%% @private
 -spec measure(pos_integer()) -> {ok, allocations()} | {error, flame_prof:reason()}.
 measure(Ms) ->
     measure(Ms, #{}).
 
-%% @doc Measures for so many milliseconds. The caller itself is left out. Ends early, and says so
+%% @private
+%% Measures for so many milliseconds. The caller itself is left out. Ends early, and says so
 %% in `ended', where a limit is reached.
 -spec measure(pos_integer(), options()) -> {ok, allocations()} | {error, flame_prof:reason()}.
 measure(Ms, Options) when is_integer(Ms), Ms > 0, Ms =< 3600000 ->
@@ -154,7 +155,7 @@ measure(Ms, _Options) ->
     Accepted = <<"whole milliseconds, from 1 to 3600000">>,
     {error, {badarg, #{argument => milliseconds, value => Ms, accepted => Accepted}}}.
 
-%% @doc Ends the measurement of this owner, if there is one: measure/2 answers what there is.
+%% @private Ends the measurement of this owner, if there is one: measure/2 answers what there is.
 -spec finish(pid()) -> ok | {error, flame_prof:reason()}.
 finish(Owner) ->
     case flame_prof_tracing:info() of

@@ -2,9 +2,9 @@
 %% caller. {@link flame_prof:latency/2} prints it.
 %%
 %% ```
-%% 1> {ok, Answer} = flame_prof_latency:measure({shop, buy, 2}, #{for => 10000}).
+%% 1> {ok, Answer} = flame_prof:look(latency, #{functions => "shop:buy/2"}).
 %% 2> #{calls := Calls, p50_ns := P50, p99_ns := P99, max_ns := Max} = Answer.
-%% 3> io:put_chars(flame_prof_latency:page({shop, buy, 2}, #{for => 10000})).
+%% 3> flame_prof:latency({shop, buy, 2}, #{for => 10000}).
 %% '''
 %%
 %% == What is measured ==
@@ -41,7 +41,7 @@
 -type function_() :: flame_prof_mfa:pattern() | string() | binary() | fun().
 %% A text as `"lists:seq/2"' or `"Shop.Cart.add/2"', or an external fun.
 
-%% `for': milliseconds, 10000 of {@link measure/2}, 60000 of {@link start/2}. `max_cpu' (5): percent
+%% `for': milliseconds, 10000, 60000 of {@link start/2}. `max_cpu' (5): percent
 %% of all schedulers. `max_rate' (1,000,000): measured calls a second. `max_events': measured calls
 %% in all (100,000,000). `infinity' takes one of these three away. `groups', `callers' (true):
 %% whether these are measured. `heatmap' (true, but false of {@link start/2}): latency over time.
@@ -79,7 +79,7 @@
         atom() => term()
     }.
 
-%% With p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns. `heatmap' is of the whole: {@link interval/1}
+%% With p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns. `heatmap' is of the whole: `interval/1'
 %% answers none.
 -type row() ::
     #{
@@ -152,7 +152,7 @@
 -define(LOST_CALLS, [calls_of_too_many_processes, calls_nested_too_deep, calls_of_too_many_threads,
     calls_while_the_heartbeat_was_late]).
 
-%% @doc Waits for so many seconds, or until a limit ends it.
+%% @private Waits for so many seconds, or until a limit ends it.
 -spec measure(functions(), options()) -> {ok, answer()} | {error, flame_prof:reason()}.
 measure(Functions, Options) ->
     case flame_prof_schema:checked(options(10000, true), Options) of
@@ -170,7 +170,7 @@ measure(Functions, Options) ->
             Error
     end.
 
-%% @doc The same as a text.
+%% @private The same as a text.
 -spec page(functions(), options()) -> {ok, unicode:chardata()} | {error, flame_prof:reason()}.
 page(Functions, Options) ->
     case measure(Functions, Options) of
@@ -195,7 +195,8 @@ start(Functions, Options) ->
 
 seconds(Ms) -> (Ms + 999) div 1000.
 
-%% @doc What came since the last interval, or the start. After the end the rest, and then nothing,
+%% @private
+%% What came since the last interval, or the start. After the end the rest, and then nothing,
 %% each time with why it has ended.
 -spec interval(measurement()) -> {ok, answer()} | {error, flame_prof:reason()}.
 interval(Measurement) ->
@@ -206,7 +207,7 @@ interval(Measurement) ->
 stop(Measurement) ->
     call(Measurement, {stop, asked}).
 
-%% @doc The whole so far of what is measured now.
+%% @private The whole so far of what is measured now.
 -spec running() -> {ok, answer()} | none.
 running() ->
     case call(?MODULE, so_far) of
@@ -328,6 +329,7 @@ shown(MFA) -> flame_prof_names:printed(MFA).
 
 %% The process of a measurement.
 
+%% @private
 -spec init({[mfa()], map()}) -> {ok, #measuring{}} | {stop, term()}.
 init({Functions, Checked}) ->
     #{owner := Asker, groups := Groups, callers := Callers, heatmap := Heatmap} = Checked,
@@ -391,6 +393,7 @@ seen(#measuring{heatmap = Heatmap, looks = Looks} = State, {ok, Rows}) ->
 seen(State, {error, _}) ->
     State.
 
+%% @private
 handle_call({wait, _Ms}, _From, #measuring{ended = Ended} = State) when Ended =/= running ->
     {reply, ok, State};
 handle_call({wait, Ms}, From, #measuring{waiting = Waiting} = State) ->
@@ -413,9 +416,11 @@ answered(Answer, Next, State) ->
         throw:gone -> {reply, {error, gone()}, State}
     end.
 
+%% @private
 handle_cast(_, State) ->
     {noreply, State}.
 
+%% @private
 handle_info(look, #measuring{ended = running, heatmap = none} = State) ->
     {noreply, next_look(look(State))};
 handle_info(look, #measuring{ended = running} = State) ->

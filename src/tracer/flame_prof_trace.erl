@@ -32,9 +32,10 @@
 %% its stack, by one frame for each call that is shown.
 %%
 %% == What is left out ==
-%% `'...'' stands for it; a list that is cut ends with it. A tuple, map or binary that is cut is
-%% `{'...', tuple | map, Size, Elements | Pairs}', `{'...', binary, Size, Bytes}'; references, funs,
-%% and pids of other nodes are `{'...', text, Text}'.
+%% <code>'...'</code> stands for it; a list that is cut ends with it. A tuple, map or binary that is
+%% cut is <code>{'...', tuple | map, Size, Elements | Pairs}</code>,
+%% <code>{'...', binary, Size, Bytes}</code>; references, funs, and pids of other nodes are
+%% <code>{'...', text, Text}</code>.
 -module(flame_prof_trace).
 
 -behaviour(gen_server).
@@ -420,6 +421,7 @@ polling(Trace) ->
 
 %%% ---------------------------------------------------------------- the reader --
 
+%% @private
 -spec init({pid(), pid(), pid(), flame_prof_trace_plan:plan(), map()}) ->
     {ok, #trace{}} | {stop, term()}.
 init({Asker, Caller, GroupLeader, Plan, #{to := To} = Options}) ->
@@ -459,6 +461,7 @@ close(_) -> ok.
 discard({file, Name, _}) -> _ = file:delete(Name), ok;
 discard(_) -> ok.
 
+%% @private
 handle_call(How, From, #trace{ref = none, output = Output} = Trace0) when
     How =:= start; How =:= run
 ->
@@ -479,9 +482,11 @@ handle_call(stop, _From, Trace0) ->
     Trace = ended(asked, Trace0),
     {reply, {ok, Trace#trace.summary}, Trace}.
 
+%% @private
 handle_cast(_, Trace) ->
     {noreply, Trace}.
 
+%% @private
 handle_info(poll, #trace{summary = none} = Trace0) ->
     case work(Trace0) of
         {more, Trace} -> {noreply, sent(polling(Trace))};
@@ -505,6 +510,7 @@ handle_info(forget, Trace) ->
 handle_info(_, Trace) ->
     {noreply, Trace}.
 
+%% @private
 terminate(_Reason, #trace{ref = Ref, namer = Namer, output = Output}) ->
     _ = [flame_prof_tracing:stop(Ref) || Ref =/= none],
     true = exit(Namer, kill),

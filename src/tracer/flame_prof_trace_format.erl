@@ -42,7 +42,8 @@
 %% `time' is Unix time in nanoseconds. `args': of a call and of a spawn. `value' of a return,
 %% `class' and `reason' of an exception, and of an exit `reason'. `other': the child, the parent, or
 %% the process of a link. `exists' is `false' for a message to a process that has exited. `result':
-%% of a match specification that was given. What limits left out of a term is told by `'...'':
+%% of a match specification that was given. What limits left out of a term is told by
+%% <code>'...'</code>:
 %% {@link flame_prof_trace}.
 
 -callback format(event()) -> unicode:chardata().
@@ -171,7 +172,7 @@ more(Here, Size) when length(Here) < Size ->
     [Comma, "... ", integer_to_list(Size - length(Here)), " more"];
 more(_Here, _Size) -> "".
 
-%% @doc The last line of a trace, whose limit was so many events a second.
+%% @private The last line of a trace, whose limit was so many events a second.
 -spec summary(flame_prof_trace:summary(), pos_integer()) -> unicode:chardata().
 summary(#{ended := Ended, seconds := Seconds} = Summary, Rate) ->
     #{written := Written, dropped := Dropped, lost := Lost, late := Late} = Summary,

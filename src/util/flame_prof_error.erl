@@ -105,7 +105,7 @@
 -define(DEPTH, 8).
 -define(VALUE_CHARS, 60).
 
-%% @doc One sentence for a person.
+%% @private One sentence for a person.
 -spec format(reason()) -> unicode:chardata().
 format(Reason) ->
     %% A person may pass anything.

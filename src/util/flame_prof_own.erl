@@ -40,7 +40,7 @@ is_in(Stack) -> lists:any(fun(Frame) -> is_at_work(module(Frame)) end, Stack).
 is_at_work(none) -> false;
 is_at_work(Module) ->
     is_module(Module) andalso not lists:member(text(Module), [<<"flame_prof">>,
-        <<"flame_prof_oneshot">>]).
+        <<"flame_prof_oneshot">>, <<"flame_prof_original">>]).
 
 module({native, _, _}) -> none;
 module({_, {Module, _, _}}) -> Module;

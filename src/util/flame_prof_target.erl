@@ -18,13 +18,13 @@
     | RegisteredName :: atom() | binary()
     | {global, Name :: term()}
     | {via, Module :: module(), Name :: term()}.
-%% A name can become that of another process: {@link find/1} looks it up.
+%% A name can become that of another process: `find/1' looks it up.
 
 %% The targets process looks names up several times a second: it cannot wait for a registry that
 %% hangs.
 -define(VIA_MS, 200).
 
-%% @doc One target, or a list of them. A text makes no atom.
+%% @private One target, or a list of them. A text makes no atom.
 -spec parse(term()) -> {ok, [parsed()]} | error.
 parse([Character | _] = Text) when is_integer(Character) ->
     parse([Text]);
@@ -60,7 +60,8 @@ unquoted(<<$', Rest/binary>> = Name) ->
 unquoted(Name) ->
     Name.
 
-%% @doc The process that has the name now. Nothing that a `via' module does is a failure here, and
+%% @private
+%% The process that has the name now. Nothing that a `via' module does is a failure here, and
 %% one that does not answer within 0.2 s has no process of that name.
 -spec find(parsed()) -> pid() | undefined.
 find(Pid) when is_pid(Pid) -> Pid;
@@ -103,7 +104,7 @@ registered(Name) ->
         error:_ -> undefined
     end.
 
-%% @doc The same, or the error that all functions have. Of a pid: its process may have ended.
+%% @private The same, or the error that all functions have. Of a pid: its process may have ended.
 -spec found(parsed()) -> {ok, pid()} | {error, flame_prof:reason()}.
 found(Target) ->
     case find(Target) of
@@ -127,7 +128,7 @@ registered(Module, Name) ->
 local(Pid) when is_pid(Pid), node(Pid) =:= node() -> Pid;
 local(_) -> undefined.
 
-%% @doc For an error message or a help text.
+%% @private For an error message or a help text.
 -spec accepts() -> binary().
 accepts() ->
     <<"a pid of this node, its text \"<0.1.0>\" or numbers {0,1,0}, a registered name or its "

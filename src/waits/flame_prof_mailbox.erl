@@ -2,7 +2,7 @@
 %% oldest ones, how much memory they take. {@link flame_prof:mailbox/1} prints it.
 %%
 %% ```
-%% 1> {ok, Mailbox} = flame_prof_mailbox:look(my_server, #{}).
+%% 1> {ok, Mailbox} = flame_prof:look(mailbox, #{process => my_server}).
 %% 2> #{length := N, senders := [{Pid, Count} | _], tags := [{{Kind, Tag}, _} | _]} = Mailbox.
 %% 3> io:put_chars(flame_prof_mailbox:format(Mailbox)).
 %% <0.95.0> my_server my_server:init/1: 1,204,331 messages, 128M bytes
@@ -108,12 +108,12 @@
 %% In the table of the library.
 -define(MILLIONS, 50).
 
-%% @equiv look(Process, #{})
+%% @private
 -spec look(flame_prof_target:target()) -> {ok, mailbox()} | {error, flame_prof:reason()}.
 look(Process) ->
     look(Process, #{}).
 
-%% @doc Looks at the mailbox of a process of this node, by pid, name, or the text of a pid.
+%% @private Looks at the mailbox of a process of this node, by pid, name, or the text of a pid.
 -spec look(flame_prof_target:target(), options()) ->
     {ok, mailbox()} | {error, flame_prof:reason()}.
 look(Process, Options) ->

@@ -2,10 +2,10 @@
 %% and deadlocks. {@link flame_prof:waits/0} prints it.
 %%
 %% ```
-%% 1> {ok, Look} = flame_prof_waits:look(#{}).
+%% 1> {ok, Look} = flame_prof:look(waits, #{}).
 %% 2> [{Process, All} || #{process := Process, all := All} <- maps:get(roots, Look)].
-%% 3> {ok, _} = flame_prof_waits:look(#{process => my_server, for => 2000}).
-%% 4> io:put_chars(flame_prof_waits_text:format(Look)).
+%% 3> {ok, _} = flame_prof:look(waits, #{process => my_server, for => 2000}).
+%% 4> flame_prof:waits(my_server).
 %% '''
 %%
 %% doc/waits.md says what each word means, and what is not known.
@@ -178,7 +178,7 @@
     past = flame_prof_waits_past:new() :: flame_prof_waits_past:past()
 }).
 
-%% @doc What waits for what now; of one process its chain.
+%% @private What waits for what now; of one process its chain.
 -spec look(options() | flame_prof_target:target()) -> {ok, look()} | {error, flame_prof:reason()}.
 look(#{} = Given) ->
     look(Given, fun flame_prof_waits_nodes:ask/1);
@@ -305,7 +305,7 @@ json(Look) -> flame_prof_waits_text:json(Look).
 longest_ms(#{for := Ms, nodes := []}) -> Ms;
 longest_ms(#{for := Ms}) -> Ms + ?OTHERS_MS.
 
-%% @doc A look as its page, or as JSON (doc/waits.md), made here: pids are those of this node.
+%% @private A look as its page, or as JSON (doc/waits.md), made here: pids are those of this node.
 -spec page(options(), text | json) -> {ok, binary()} | {error, flame_prof:reason()}.
 page(Given, As) ->
     case pages(Given, [As]) of
@@ -313,7 +313,8 @@ page(Given, As) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc One look in several forms; `{json, Most}' has so many edges, and the number of the others.
+%% @private
+%% One look in several forms; `{json, Most}' has so many edges, and the number of the others.
 -spec pages(options(), [text | json | {json, non_neg_integer()}]) ->
     {ok, [binary()]} | {error, flame_prof:reason()}.
 pages(Given, Forms) ->
