@@ -215,6 +215,7 @@ second() ->
     Queues = lists:sublist(statistics(run_queue_lengths), Online),
     maps:merge(maps:from_list(sockets() ++ flame_prof_node:counts()), #{
         own_modules => flame_prof_own:loaded(),
+        node_spawned => spawned(),
         node_schedulers => erlang:system_info(schedulers),
         node_schedulers_unblocked => unblocked(erlang:system_info(multi_scheduling), Online),
         node_run_queue_sum => lists:sum(Queues),
@@ -226,6 +227,13 @@ second() ->
         node_persistent_terms => maps:get(count, persistent_term:info()),
         node_memory_persistent_terms => maps:get(memory, persistent_term:info())
     }).
+
+%% Processes are numbered as they are spawned, 28 bits of it: how many there have been.
+spawned() ->
+    Pid = spawn(fun() -> ok end),
+    [_, Number, Serial] = [list_to_integer(Text)
+        || Text <- string:lexemes(pid_to_list(Pid), "<.>")],
+    Number + (Serial bsl 15).
 
 %% Those of the module `socket', which are no ports: their registry counts them.
 sockets() -> [{node_sockets, socket:number_of()} || erlang:module_loaded(socket)].

@@ -57,7 +57,7 @@ verb(now, Is, _) -> Is;
 verb(past, _, Was) -> Was.
 
 %% @doc The function of its stack at the look.
--spec at_look(pid(), flame_prof_waits:look()) -> binary().
+-spec at_look(pid(), #{processes := #{pid() => flame_prof_waits:told()}, _ => _}) -> binary().
 at_look(Pid, #{processes := Told}) ->
     Frames = [{flame_prof_doctor_rule:text({M, F, A}), erlang}
         || {M, F, A, _} <- maps:get(stack, maps:get(Pid, Told, #{}), []), is_atom(M)],

@@ -25,6 +25,8 @@ thresholds() ->
         {share, 0.4, <<"share of its samples on a CPU in a spawn">>},
         {of_time, 0.006, <<"share of all its samples in a spawn">>},
         {of_node, 0.005, <<"share of the node's samples on CPUs in its spawns">>},
+        {per_second, 2000, <<"new processes a second: a note, if there are fewer samples">>},
+        {few_seen, 3, <<"least number of samples in a spawn for such a note">>},
         {stay, 0.1, <<"share by which the number of processes grows while a node starts up">>}
     ].
 
@@ -34,13 +36,33 @@ find(#{samples := #{mode := processes, processes := Processes} = Samples} = Evid
         true ->
             [];
         false ->
-            [
-                told(Process, Spawns, Samples)
-             || Process <- Processes, Spawns <- [spawns(Process, Samples)],
-                is_storm(Process, flame_prof_doctor_stacks:weight(Spawns), OfNode, Limits)
-            ]
+            Rate = rate(maps:get(seconds, Evidence, [])),
+            Spawning = [{flame_prof_doctor_stacks:weight(Spawns), Process, Spawns}
+                || Process <- Processes, Spawns <- [spawns(Process, Samples)], Spawns =/= []],
+            case [told(warning, Process, Spawns, Rate) || {N, Process, Spawns} <- Spawning,
+                is_storm(Process, N, OfNode, Limits)] of
+                [] -> by_rate(Rate, lists:reverse(lists:keysort(1, Spawning)), Limits);
+                Storms -> Storms
+            end
     end;
 find(_, _) ->
+    [].
+
+%% By the numbers of processes, which are the same on each machine.
+rate([#{node_spawned := From, time_us := FromUs}, _ | _] = Seconds) ->
+    case lists:last(Seconds) of
+        #{node_spawned := To, time_us := ToUs} ->
+            ((To - From) band (1 bsl 28 - 1)) * 1.0e6 / max(1, ToUs - FromUs);
+        #{} -> unknown
+    end;
+rate(_) ->
+    unknown.
+
+by_rate(Rate, [{N, Process, Spawns} | Others], #{per_second := Least, few_seen := Few}) when
+    is_number(Rate), Rate >= Least, N >= Few
+->
+    [told(note, Process, Spawns, Rate) || N > lists:sum([Of || {Of, _, _} <- Others])];
+by_rate(_, _, _) ->
     [].
 
 stays(Seconds, #{stay := Stay}) ->
@@ -57,13 +79,13 @@ is_storm(#{observations := All} = Process, Spawns, OfNode, Limits) ->
     Spawns >= Seen andalso Spawns >= Share * flame_prof_doctor_samples:on_cpu(Process)
         andalso Spawns >= OfTime * All andalso Spawns >= Least * OfNode.
 
-told(#{observations := All} = Process, Stacks, _Samples) ->
+told(Severity, #{observations := All} = Process, Stacks, Rate) ->
     OnCpu = flame_prof_doctor_samples:on_cpu(Process),
     Spawns = flame_prof_doctor_stacks:weight(Stacks),
     Function = flame_prof_doctor_stacks:caller(Stacks, ?SPAWNS),
     #{first_us := FromUs, last_us := ToUs} = Process,
     flame_prof_doctor_samples:finding(kind(), Process, #{
-        severity => warning,
+        severity => Severity,
         size => Spawns / All,
         title => "spawns processes all the time",
         sentences => [
@@ -72,14 +94,15 @@ told(#{observations := All} = Process, Stacks, _Samples) ->
                 <<>> -> "";
                 _ -> ["It spawns in ", Function, "."]
             end,
-            "The new processes soon end: the node has no more processes than before.",
+            ["The new processes soon end: the node has no more processes than before",
+                [[", and ", number(Rate), " new ones a second"] || is_number(Rate)], "."],
             ["Seen in ", number(Spawns), " of ", number(OnCpu), " samples on a CPU in ",
                 flame_prof_doctor_samples:time(Process), "."]
         ],
         command => ["flame_prof trace NODE spawn --process ",
             flame_prof_doctor_samples:target(Process)],
         numbers => #{spawning => Spawns, on_cpu => OnCpu, observations => All,
-            share => Spawns / OnCpu},
+            share => Spawns / OnCpu, per_second => Rate},
         function => Function,
         range => {FromUs, ToUs},
         view => #{measure => samples, show => all, levels => [process, status], view => flame}

@@ -76,6 +76,8 @@ rows() ->
         %% Ten minutes of five sockets a second.
         {"descriptors left", port_growth, fun(Left) -> sockets(#{limit => 60 + Left}) end,
             [{3000, warning}, {2999, critical}]},
+        {"by the numbers of processes", spawn_storm, fun({Rate, N}) -> spawns(Rate, N) end,
+            [{{2000, 3}, note}, {{1999, 3}, none}, {{2000, 2}, none}]},
         {"met", programs_started, fun(N) -> programs(N, 3 * ?S) end, from(10)},
         {"cpus", programs_started, fun(Us) -> programs(10, Us) end,
             [{499999, none}, {500000, note}, {2499999, note}, {2500000, warning}]}].
@@ -202,6 +204,11 @@ sockets(Descriptors) ->
     evidence(#{seconds => [#{time_us => I * ?S, node_sockets => 10 + 5 * I}
         || I <- lists:seq(0, 10)], system => {Owners(10), Owners(60)},
         os => {#{}, #{descriptors => Descriptors}}}).
+
+%% The numbers of processes begin anew meanwhile. Four of ten samples on a CPU would be enough.
+spawns(Rate, N) ->
+    (busy(900, 0, [{N, [{<<"erlang:spawn/3">>, called}]}]))#{seconds => [#{time_us => 0,
+        node_spawned => 1 bsl 28 - 1}, #{time_us => 10 * ?S, node_spawned => 10 * Rate - 1}]}.
 
 programs(Met, Us) ->
     evidence(#{os => {#{at_us => 0, programs_us => 7}, #{at_us => 10 * ?S, programs_us => 7 + Us,
