@@ -15,10 +15,6 @@
 
 -export([kind/0, needs/0, thresholds/0, find/2, explained_by/0, unseen/2]).
 
--import(flame_prof_doctor_rule, [number/1, seconds/1, share/1]).
-
--define(NAMED_MOST, 20).
-
 kind() -> hot_function.
 
 needs() -> [samples].
@@ -39,6 +35,8 @@ thresholds() ->
         {with_messages, 0.5, <<"share of the time in which a process kept busy has messages">>},
         {leaf, 0.5, <<"share of the time of several processes in one function">>},
         {leaf_starved, 0.8, <<"the same, if the VM lacks CPUs">>},
+        {mostly, 0.9, <<"share of the time in which a process seldom waits: a note">>},
+        {mostly_on_cpu, 0.6, <<"least share of the time on a CPU for such a note">>},
         {expression, 0.9, <<"share of the time in regular expressions">>}
         | flame_prof_doctor_hottest:thresholds()
     ].
@@ -50,17 +48,33 @@ find(#{samples := #{mode := processes, processes := Processes} = Samples} = Evid
         is_hot(Process, Samples, Limits) orelse
             flame_prof_doctor_hottest:matches(Process, Samples) > maps:get(expression, Limits)
     ],
-    Groups = maps:groups_from_list(fun({_, Process}) -> group(Process, Samples) end, Hot),
+    Groups = maps:groups_from_list(
+        fun({_, Process}) -> flame_prof_doctor_hot:group(Process, Samples) end, Hot),
     Told = [
-        told([Process || {_, Process} <- lists:reverse(lists:keysort(1, Some))], Samples)
+        flame_prof_doctor_hot:told(kind(),
+            [Process || {_, Process} <- lists:reverse(lists:keysort(1, Some))], Samples)
      || Some <- maps:values(Groups), length(Some) =:= 1 orelse is_one(Some, Evidence, Limits)
     ],
     case Told of
-        [] -> flame_prof_doctor_hottest:find(kind(), Evidence, Limits);
-        [_ | _] -> Told
+        [] ->
+            case flame_prof_doctor_hottest:find(kind(), Evidence, Limits) of
+                [] -> mostly(Evidence, Limits);
+                Found -> Found
+            end;
+        [_ | _] ->
+            Told
     end;
 find(_, _) ->
     [].
+
+%% One that waits now and then, and takes most of a CPU: a note.
+mostly(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
+    #{mostly := Busy, mostly_on_cpu := OfCpu} = Limits,
+    Note = Limits#{busy := Busy, of_cpu := OfCpu, whole_cpu := 2},
+    Found = [P || P <- Processes, is_hot(P, Samples, Note)],
+    Groups = maps:groups_from_list(fun(P) -> flame_prof_doctor_hot:group(P, Samples) end, Found),
+    [(flame_prof_doctor_hot:told(kind(), [P], Samples))#{severity := note}
+        || [P] <- maps:values(Groups), not flame_prof_doctor_vm:is_starved(Evidence, 0)].
 
 unseen(Evidence, #{least_us := Us}) -> flame_prof_doctor_rule:short(Us, Evidence).
 
@@ -82,39 +96,3 @@ is_one(Group, #{samples := Samples} = Evidence, #{leaf := Share, leaf_starved :=
 is_kept_busy(#{pid := Pid, observations := All}, #{by_queue := ByQueue}, Limits) ->
     With = [Weight || {_, Queue, {_, Weight}} <- ByQueue(Pid), Queue =/= <<"queue_0">>],
     lists:sum(With) > maps:get(with_messages, Limits) * All.
-
-%% Workers that do the same are one finding.
-group(#{pid := Pid} = Process, Samples) ->
-    case flame_prof_doctor_stacks:function(flame_prof_doctor_samples:busy(Samples, Process)) of
-        <<>> -> Pid;
-        Function -> Function
-    end.
-
-told([#{observations := All, runnable := Ready} = Process | Others] = Group, Samples) ->
-    OnCpu = flame_prof_doctor_samples:on_cpu(Process),
-    Stacks = flame_prof_doctor_samples:busy(Samples, Process),
-    Function = flame_prof_doctor_stacks:function(Stacks),
-    #{first_us := FromUs, last_us := ToUs} = Process,
-    Finding = flame_prof_doctor_samples:finding(kind(), Process, #{
-        severity => warning,
-        size => OnCpu / All,
-        title => case Others of
-            [] -> "keeps a CPU";
-            [_ | _] -> ["and ", number(length(Others)), " more that do the same never wait"]
-        end,
-        sentences => [
-            ["For ", seconds(ToUs - FromUs), " it is on a CPU for ", share(OnCpu / All),
-                " of the time and ready for one for ", share(Ready / All), "."],
-            flame_prof_doctor_hottest:where(Function, Stacks),
-            flame_prof_doctor_hottest:expressions(Process, Samples),
-            ["Seen in ", number(All), " samples."]
-        ],
-        command => ["flame_prof pstack --node NODE ",
-            flame_prof_doctor_samples:target(Process)],
-        numbers => flame_prof_doctor_hottest:numbers(Process, Function, Samples),
-        function => Function,
-        range => {FromUs, ToUs},
-        view => #{measure => samples, show => busy, levels => [process, status], view => flame}
-    }),
-    Finding#{processes := lists:sublist([flame_prof_doctor_samples:process(P) || P <- Group],
-        ?NAMED_MOST)}.

@@ -39,8 +39,7 @@ sampled(Functions, Evidence) ->
     ].
 
 %% @doc Those that have waited there for all of the last seconds.
--spec standing([binary()], #{standing => #{processes := [flame_prof_doctor_standing:process()],
-    _ => _}, _ => _}) -> [found()].
+-spec standing([binary()], #{standing => #{processes := [map()], _ => _}, _ => _}) -> [found()].
 standing(Functions, #{standing := #{processes := Processes}}) ->
     [
         #{process => #{pid => flame_prof_doctor_waits:text(Pid), name => Name}, share => 1.0,

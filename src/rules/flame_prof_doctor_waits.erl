@@ -24,7 +24,8 @@ text(Pid) ->
     iolist_to_binary(re:replace(pid_to_list(Pid), "^<[0-9]+", "<0")).
 
 -spec process(flame_prof_waits_graph:vertex(),
-    #{processes := #{pid() => flame_prof_waits:told()}, _ => _}) -> flame_prof_doctor_rule:process().
+    #{processes := #{pid() => flame_prof_waits:told()}, _ => _}) ->
+    flame_prof_doctor_rule:process().
 process(Pid, #{processes := Told}) when is_pid(Pid) ->
     #{pid => text(Pid), name => name(maps:get(Pid, Told, #{}))};
 process({lock, _, Name}, _) ->
