@@ -58,6 +58,7 @@
     flame_prof_doctor_chain,
     flame_prof_doctor_unanswered,
     flame_prof_doctor_unanswered_locks,
+    flame_prof_doctor_unanswered_tasks,
     flame_prof_doctor_stalled,
     flame_prof_doctor_stalled_nodes,
     flame_prof_doctor_mailbox,

@@ -15,7 +15,7 @@
 
 -type standing() :: #{processes := [process()], left_out := non_neg_integer()}.
 
--define(PAUSE_MS, 2500).
+-define(PAUSE_MS, 1000).
 -define(PROCESSES_MOST, 20000).
 -define(STACKS_MOST, 500).
 %% Of servers whose callers wait for answers: they are asked, and they are idle.
@@ -25,7 +25,7 @@
 -define(MONITORED_MOST, 20).
 -define(ANSWER_MS, 300).
 
-%% @doc At the end of the time: who has done nothing for 2.5 s or more.
+%% @doc At the end of the time: who has done nothing for a second or more.
 -spec look(flame_prof_top_reader:engine(), UntilMs :: integer()) ->
     {ok, standing()} | {unseen, binary()}.
 look(native, Until) ->

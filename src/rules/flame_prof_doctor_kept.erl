@@ -6,6 +6,9 @@
 
 -import(flame_prof_doctor_rule, [name/1, number/1, seconds/1]).
 
+%% Who waits for less may be a consumer.
+-define(STILL_MS, 2500).
+
 -type evidence() :: flame_prof_doctor_rule:evidence().
 
 %% @doc The application's function that most of these are in; empty where it is not known.
@@ -60,8 +63,9 @@ first([First | Others]) -> [name(First), " and ", number(length(Others)), " more
 of_module(Waiters, Evidence) ->
     Wait = maps:from_list([{Pid, true} || Pid <- Waiters]),
     Modules = [M || M <- [module(function(Waiters, Evidence))], M =/= <<>>],
-    Others = [{Function, Process} || #{pid := Pid, stack := Stack} = Process <- standing(Evidence),
-        not is_map_key(Pid, Wait),
+    Others = [{Function, Process}
+     || #{pid := Pid, stack := Stack, since_ms := Ms} = Process <- standing(Evidence),
+        Ms >= ?STILL_MS, not is_map_key(Pid, Wait),
         Frames <- [flame_prof_doctor_places:frames(Stack)],
         Function <- [flame_prof_doctor_stacks:function([{Frames, 1}])],
         lists:member(module(Function), Modules)],

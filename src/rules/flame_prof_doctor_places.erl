@@ -2,9 +2,12 @@
 %% it has stood still and was not sampled.
 -module(flame_prof_doctor_places).
 
--export([in/2, function/1, standing/2, frames/1, with_root/1]).
+-export([in/2, function/1, standing/2, standing/3, frames/1, with_root/1]).
 
 -export_type([found/0]).
+
+%% A wait that is shorter may be a moment.
+-define(STILL_MS, 2500).
 
 -type found() :: #{
     process := flame_prof_doctor_rule:process(),
@@ -13,6 +16,9 @@
     since_ms => pos_integer()
 }.
 %% `share': of its time it waits there. `since_ms': it has run nothing since then.
+
+-type evidence() :: #{standing => #{processes := [map()], _ => _}, _ => _}.
+%% What stands still is all that is needed.
 
 %% @doc All that do so at all, those with the largest share first.
 -spec in([binary()], flame_prof_doctor_rule:evidence()) -> [found()].
@@ -39,15 +45,20 @@ sampled(Functions, Evidence) ->
     ].
 
 %% @doc Those that have waited there for all of the last seconds.
--spec standing([binary()], #{standing => #{processes := [map()], _ => _}, _ => _}) -> [found()].
-standing(Functions, #{standing := #{processes := Processes}}) ->
+-spec standing([binary()], evidence()) -> [found()].
+standing(Functions, Evidence) -> standing(Functions, ?STILL_MS, Evidence).
+
+%% @doc The same for at least so many milliseconds.
+-spec standing([binary()], pos_integer(), evidence()) -> [found()].
+standing(Functions, Least, #{standing := #{processes := Processes}}) ->
     [
         #{process => #{pid => flame_prof_doctor_waits:text(Pid), name => Name}, share => 1.0,
             stacks => In, since_ms => Ms}
      || #{pid := Pid, name := Name, stack := Stack, since_ms := Ms} <- Processes,
+        Ms >= Least,
         In <- [flame_prof_doctor_stacks:anywhere([{frames(Stack), 1}], Functions)], In =/= []
     ];
-standing(_, _) ->
+standing(_, _, _) ->
     [].
 
 %% @doc Of functions, the innermost first.

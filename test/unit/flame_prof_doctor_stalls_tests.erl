@@ -78,6 +78,10 @@ rows() ->
             [{3000, warning}, {2999, critical}]},
         {"by the numbers of processes", spawn_storm, fun({Rate, N}) -> spawns(Rate, N) end,
             [{{2000, 3}, note}, {{1999, 3}, none}, {{2000, 2}, none}]},
+        {"waiting for tasks", unanswered_tasks, fun(N) -> tasks(N, 1000) end,
+            [{2, none}, {3, note}, {7, note}, {8, warning}]},
+        {"for so long", unanswered_tasks, fun(Ms) -> tasks(8, Ms) end, from(1000)},
+        {"for so long", stalled, fun(Ms) -> stalled(8, <<"inet_res:wait/1">>, Ms) end, from(2500)},
         {"met", programs_started, fun(N) -> programs(N, 3 * ?S) end, from(10)},
         {"cpus", programs_started, fun(Us) -> programs(10, Us) end,
             [{499999, none}, {500000, note}, {2499999, note}, {2500000, warning}]}].
@@ -154,8 +158,15 @@ sampled(N, Frames, Weight, More) ->
 locks(N, Weight) ->
     sampled(N, [<<"mnesia_locker:receive_wlocks/4">>, <<"shop:write/1">>], Weight, #{}).
 
-stalled(N, Place) ->
-    evidence(standing([{I, <<>>, [Place, <<"shop:sync/1">>], 2500 + I} || I <- seq(N)])).
+stalled(N, Place) -> stalled(N, Place, 2500).
+stalled(N, Place, Ms) ->
+    evidence(standing([{I, <<>>, [Place, <<"shop:sync/1">>], Ms} || I <- seq(N)])).
+
+tasks(N, Ms) ->
+    Task = [<<"shop:score/1">>, <<"Elixir.Task.Supervised:invoke_mfa/2">>],
+    evidence(standing([{I, <<"customer">>, [<<"Elixir.Task:await_many/5">>, <<"shop:pay/1">>], Ms}
+        || I <- seq(N)] ++ [{50, <<"score">>, Task, 1000}, {51, <<>>, Task, 1500},
+            {52, <<>>, [<<"shop:other/1">> | tl(Task)], 9000}])).
 
 pending(First, Last, N) ->
     evidence(#{system => {#{pending => First}, #{pending => Last}}, waits => #{looks => 11,
@@ -323,3 +334,8 @@ who_opens_sockets_of_the_module_socket_test() ->
         <<"The number of sockets grew from 10 to 60">>, <<"the limit of 9,060 is reached in 30 ">>,
         <<"Of 50 new ones, 50 belong to sync (<0.1.0>).">>]),
     told(limit, descriptors(950), [], [<<"95 % of the descriptors">>, <<"ulimit -n">>]).
+
+tasks_that_take_long_are_named_by_their_function_test() ->
+    ?assertEqual(<<"shop:score/1">>, told(unanswered_tasks, tasks(9, 1100), [<<"score">>], [
+        <<"9 processes wait for tasks">>, <<"in shop:pay/1, and none of them has run for 1.1 s">>,
+        <<"2 tasks wait in shop:score/1, where nothing has moved for 1.0 s">>])).
