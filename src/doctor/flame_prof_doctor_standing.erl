@@ -33,18 +33,28 @@ look(native, Until) ->
         Count when Count > ?PROCESSES_MOST ->
             {unseen, <<"there are more than 20000 processes">>};
         _ ->
-            {ok, with_stacks(watched(Until, waiting(#{})))}
+            {ok, watched(Until, waiting(#{}), #{processes => [], left_out => 0})}
     end;
 look(portable, _Until) ->
     {unseen, <<"that needs the native engine">>}.
 
-%% The last reading is at the end of the time.
-watched(Until, Seen) ->
+%% The last reading is at the end of the time; of those before it the one with the most counts, too.
+watched(Until, Seen, Most) ->
     case Until - now_ms() of
-        Left when Left =< 0 -> Seen;
-        Left when Left < 2 * ?PAUSE_MS -> sleep(Left), waiting(Seen);
-        _ -> sleep(?PAUSE_MS), watched(Until, waiting(Seen))
+        Left when Left =< 0 ->
+            both(with_stacks(Seen), Most);
+        Left ->
+            sleep(if Left < 2 * ?PAUSE_MS -> Left; true -> ?PAUSE_MS end),
+            Now = waiting(Seen),
+            watched(Until, Now, case length(long(Now)) > length(maps:get(processes, Most)) of
+                true -> with_stacks(Now);
+                false -> Most
+            end)
     end.
+
+both(#{processes := Last} = Standing, #{processes := Most}) ->
+    Known = maps:from_list([{Pid, true} || #{pid := Pid} <- Last]),
+    Standing#{processes := Last ++ [P || #{pid := Pid} = P <- Most, not is_map_key(Pid, Known)]}.
 
 sleep(Ms) -> flame_prof_clock:sleep(Ms).
 now_ms() -> erlang:monotonic_time(millisecond).
@@ -83,8 +93,7 @@ function(_) ->
 
 with_stacks(Seen) ->
     Now = now_ms(),
-    Long = [{is_asleep(Function), Since, Pid}
-        || {Pid, {_, Since, Function}} <- maps:to_list(Seen), Now - Since >= ?PAUSE_MS],
+    Long = long(Seen),
     {Kept, Others} = lists:split(min(?STACKS_MOST, length(Long)), lists:sort(Long)),
     Since = maps:from_list([{Pid, Ms} || {_, Ms, Pid} <- Kept]),
     #{
@@ -96,6 +105,11 @@ with_stacks(Seen) ->
         ],
         left_out => length(Others)
     }.
+
+long(Seen) ->
+    Now = now_ms(),
+    [{is_asleep(Function), Since, Pid}
+        || {Pid, {_, Since, Function}} <- maps:to_list(Seen), Now - Since >= ?PAUSE_MS].
 
 is_asleep({timer, sleep, 1}) -> true;
 is_asleep(_) -> false.
@@ -120,11 +134,11 @@ monitored(#{roots := Roots, edges := Edges, processes := Told, engine := native}
     Idle = [Pid || #{process := Pid, direct := Direct} = Root <- Roots, is_pid(Pid),
         node(Pid) =:= node(), Direct >= ?WAITERS_LEAST, not is_map_key(waits, Root),
         #{status := waiting, message_queue_len := 0} <- [maps:get(Pid, Told, #{})]],
-    Waiters = maps:from_list([{From, true} || #{from := From} <- Edges]),
+    Waits = maps:from_list([{{From, To}, true} || #{from := From, to := To} <- Edges]),
     Look#{monitored => maps:from_list([
         {Pid, flame_prof_waits_part:told(lists:sublist(Others, ?MONITORED_MOST), native)}
      || Pid <- lists:sublist(Idle, ?SERVERS_MOST),
-        Others <- [[Of || Of <- monitors(Pid), not is_map_key(Of, Waiters)]], Others =/= []
+        Others <- [[Of || Of <- monitors(Pid), not is_map_key({Of, Pid}, Waits)]], Others =/= []
     ])};
 monitored(Look) ->
     Look.

@@ -44,8 +44,13 @@ holders(Server, Waiters, #{waits := Look} = Evidence) ->
 
 monitored(Told) ->
     Look = #{processes => Told},
-    By = maps:groups_from_list(fun(Pid) -> flame_prof_doctor_does:at_look(Pid, Look) end,
-        lists:sort(maps:keys(Told))),
+    By = maps:groups_from_list(
+        fun(Pid) ->
+            Stack = [flame_prof_doctor_rule:text({M, F, A})
+                || {M, F, A, _} <- maps:get(stack, maps:get(Pid, Told), []), is_atom(M)],
+            flame_prof_doctor_stacks:caller([{flame_prof_doctor_places:frames(Stack), 1}],
+                [<<"*">>])
+        end, lists:sort(maps:keys(Told))),
     {_, Function} = lists:max([{length(Pids), F} || {F, Pids} <- maps:to_list(By)]),
     Processes = [flame_prof_doctor_waits:process(Pid, Look) || Pid <- maps:get(Function, By)],
     {["It monitors ", flame_prof_doctor_rule:count(map_size(Told), "process"),

@@ -1,7 +1,7 @@
 %% @private What a request asks for, by its tag, and what servers of well-known libraries are.
 -module(flame_prof_doctor_requests).
 
--export([asks_for/2, library/1]).
+-export([asks_for/2, has_work/2, library/1]).
 
 %% Words of a request for work or for news, and of one for something that is given out.
 -define(WORK, ["accept", "ask", "await", "changes", "consume", "demand", "dequeue", "event",
@@ -37,6 +37,19 @@ asks_for({tuple, Name, _}) ->
         {[], []} -> other
     end;
 asks_for(_) -> other.
+
+%% @doc Has one that waits work itself: messages, a request that it serves, or who waits for it?
+-spec has_work(pid(), flame_prof_doctor_rule:evidence()) -> boolean().
+has_work(Pid, #{waits := #{edges := Edges, processes := Told}} = Evidence) ->
+    lists:any(fun(#{to := To}) -> To =:= Pid end, Edges) orelse
+        case Told of
+            #{Pid := #{serves := _}} -> true;
+            #{Pid := #{message_queue_len := N}} when is_integer(N), N > 0 -> true;
+            #{} -> has_messages(flame_prof_doctor_waits:sampled(Pid, Evidence))
+        end.
+
+has_messages(#{queue_range := {_, _, _, Last}}) -> Last > 0;
+has_messages(none) -> false.
 
 %% @doc What the server is, if its name or its module is that of a library.
 -spec library(#{atom() => term()}) -> string() | none.

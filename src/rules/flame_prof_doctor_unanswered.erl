@@ -32,7 +32,13 @@ thresholds() ->
 
 unseen(#{waits := Look}, _) -> flame_prof_doctor_rule:portable(Look).
 
-find(#{waits := #{roots := Roots} = Look} = Evidence, #{few := Least} = Limits) ->
+%% Whose time-outs end together wait anew at the last look: an earlier one may have seen them.
+find(#{waits := Last} = Evidence, Limits) ->
+    Known = maps:with([monitored, looks], Last),
+    flame_prof_doctor_lasting:in_each(fun(_, #{waits := Look} = Of) ->
+        found(Of#{waits := maps:merge(Look, Known)}, Limits) end, Evidence).
+
+found(#{waits := #{roots := Roots} = Look} = Evidence, #{few := Least} = Limits) ->
     [
         told(Pid, Waiting, Long, Evidence, Limits)
      || #{process := Pid} = Root <- Roots, is_pid(Pid), not is_map_key(waits, Root),
@@ -67,18 +73,7 @@ tag(Edges) ->
 waiting(work, _, _) -> 0;
 waiting(given_out, Edges, _) -> length(Edges);
 waiting(other, Edges, Evidence) ->
-    length([1 || #{from := From} <- Edges, has_work(From, Evidence)]).
-
-has_work(Pid, #{waits := #{edges := Edges, processes := Told}} = Evidence) ->
-    lists:any(fun(#{to := To}) -> To =:= Pid end, Edges) orelse
-        case Told of
-            #{Pid := #{serves := _}} -> true;
-            #{Pid := #{message_queue_len := N}} when is_integer(N), N > 0 -> true;
-            #{} -> has_messages(flame_prof_doctor_waits:sampled(Pid, Evidence))
-        end.
-
-has_messages(#{queue_range := {_, _, _, Last}}) -> Last > 0;
-has_messages(none) -> false.
+    length([1 || #{from := From} <- Edges, flame_prof_doctor_requests:has_work(From, Evidence)]).
 
 told(Pid, Waiting, Edges, #{waits := Look, span_us := Us} = Evidence, #{waiting := Many}) ->
     #{looks := Looks} = Look,
