@@ -23,7 +23,7 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {binary_share, 0.6, <<"share of its time on a CPU that copies binaries into new ones">>},
+        {binary_share, 0.6, <<"share of its time on a CPU in copies of binaries">>},
         {binary_cpus, 0.1, <<"CPUs together">>},
         {binary_node, 0.25, <<"share of the CPU time of all processes">>}
     ].

@@ -25,7 +25,7 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {ets_share, 0.4, <<"share of its time on a CPU that copies rows of tables">>},
+        {ets_share, 0.4, <<"share of its time on a CPU in copies of rows of tables">>},
         {ets_cpus, 0.08, <<"CPUs together">>},
         {ets_node, 0.25, <<"share of the CPU time of all processes">>}
     ].

@@ -28,7 +28,7 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {share, 0.4, <<"share of its time on a CPU that formats terms">>},
+        {share, 0.4, <<"share of its time on a CPU in formatting of terms">>},
         {cpus, 0.05, <<"CPUs together">>},
         {node, 0.25, <<"share of the CPU time of all processes">>},
         {reports, 0.5, <<"share of that time in reports of processes that end: a warning">>}

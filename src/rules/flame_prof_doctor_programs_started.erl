@@ -27,7 +27,7 @@ thresholds() ->
         {per_second, 1, <<"different programs that are met a second">>},
         {cpus, 0.25, <<"CPUs that they take: a warning">>},
         {few_cpus, 0.05, <<"the same: a note">>},
-        {starter, 0.2, <<"share of its time in such starts from which a process is named">>}
+        {starter, 0.2, <<"share of its time in such a start from which a process is named">>}
     ].
 
 find(#{os := {#{programs_us := Before, at_us := From}, #{programs_us := After, at_us := To,

@@ -27,7 +27,7 @@ thresholds() ->
     [
         {waiting, 8, <<"processes that wait for one idle server: a warning">>},
         {few, 3, <<"the same: a note">>},
-        {long_ms, 2000, <<"milliseconds for which each of them has waited at least">>}
+        {long_ms, 2000, <<"milliseconds: least wait of each of them">>}
     ].
 
 unseen(#{waits := Look}, _) -> flame_prof_doctor_rule:portable(Look).

@@ -21,7 +21,7 @@ needs() -> [samples].
 
 thresholds() ->
     [
-        {locks_waiting, 8, <<"processes that wait for locks of mnesia, in the mean: a warning">>},
+        {locks_waiting, 8, <<"mean number of processes that wait for locks of mnesia: a warning">>},
         {locks_few, 3, <<"the same: a note">>}
     ].
 
