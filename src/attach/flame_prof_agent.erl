@@ -464,7 +464,7 @@ wait(Monitor, Modules, Folders, To) ->
             leave(ok)
     end.
 
-%% Who asked runs this module until it has the answer, and ends then.
+%% The calling process runs this module until it has the reply, and then ends.
 told(no_caller, _Outcome) ->
     ok;
 told({From, Ref}, Outcome) ->
@@ -475,8 +475,8 @@ told({From, Ref}, Outcome) ->
     after ?ANSWERED_MS -> ok
     end.
 
-%% An error is what had to stay. Folders go last: a file system may hang. What fails in one step
-%% keeps no other from its work.
+%% An error is what had to stay. Folders go last: a file system may hang. A failed step does not
+%% stop the others.
 sweep(Modules, Folders) ->
     _ = catching(fun() -> end_session(whereis(flame_prof_sup)) end),
     _ = catching(fun() ->

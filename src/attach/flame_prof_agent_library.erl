@@ -39,8 +39,8 @@ load_nif({Module, Code}) ->
 loaded({module, _}) -> ok;
 loaded({error, Reason}) -> {error, {module, atom_to_list(Reason)}}.
 
-%% As this node sees its files, and as its user may use them. Where its current one is not told in
-%% time, no file operation goes on: all dirty I/O schedulers are taken.
+%% As this node sees its files, and as its user may use them. If the current folder is not reported
+%% in time, all dirty I/O schedulers are busy: no file operation goes on.
 candidates(Until) ->
     case in_time(fun prim_file:get_cwd/0, Until) of
         late -> late;

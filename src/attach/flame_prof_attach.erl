@@ -10,7 +10,7 @@
 
 -export_type([agent/0, lent/0, without/0]).
 
-%% Who writes its files: the node itself, or a remote writer here.
+%% The writer of its files: the node itself, or a remote writer here.
 -opaque agent() :: #{
     node := node(),
     agent := pid(),

@@ -1,7 +1,7 @@
 %% @private Has a node what a command takes there? Asked before anything is sent: an atom too many
 %% ends a node, and so does a page too many.
 %%
-%% What a command takes is in one table. The tests of flame_prof_preflight_SUITE hold it: each
+%% One table has the needs of each command. The tests of flame_prof_preflight_SUITE hold it: each
 %% command takes less of everything, on a node that does little. A session looks after what it takes
 %% of a node that does more ({@link flame_prof_memory_budget}).
 -module(flame_prof_preflight).

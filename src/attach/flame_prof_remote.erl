@@ -184,8 +184,8 @@ connected(Name, Domain, Cookie, Finding) ->
             not_connected(Name, Domain, Failed, Listens)
     end.
 
-%% What is refused is refused at once. One that is not done in the time of the distribution says
-%% nothing of cookies: it is tried once more.
+%% A refusal comes at once. One that is not done in the time of the distribution says nothing of
+%% cookies: it is tried once more.
 handshake(Node, Left) ->
     Begun = erlang:monotonic_time(millisecond),
     case net_kernel:connect_node(Node) of

@@ -2,7 +2,7 @@
 %% portable engine with all that chooses what it samples, for a remote writer
 %% (flame_prof_remote_writer) in another node, which writes the files.
 %%
-%% It ends when it is told to, and when its engine or its remote writer does. It is a child of
+%% It ends on request, and when its engine or its remote writer ends. It is a child of
 %% flame_prof_sup in the place of the session, and goes with it.
 -module(flame_prof_remote_sampler).
 
@@ -107,7 +107,7 @@ halting(#sampler{engine = Engine} = State) ->
     _ = erlang:send_after(?HALT_MS, self(), halt_now),
     State.
 
-%% The remote writer is told, not the log.
+%% The reason goes to the remote writer, not to the log.
 ended(normal) -> normal;
 ended(Reason) -> {shutdown, {portable_engine, Reason}}.
 

@@ -44,7 +44,7 @@
     started_at = none :: none | calendar:datetime(),
     files = [] :: [binary()],
     trouble = <<>> :: binary(),
-    %% Why it ended without being told to, or what is not known of its end.
+    %% The reason of an end without a request, or what is unknown about the end.
     failure = none :: none | unicode:chardata(),
     run = none :: none | {ok, map()} | {error, flame_prof:reason()},
     stopping = [] :: [gen_server:from()]

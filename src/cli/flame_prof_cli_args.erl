@@ -94,7 +94,7 @@ put_value(Kind, Key, Value, Parsed) when Kind =:= nodes; Kind =:= setting;
 put_value(_Kind, Key, Value, Parsed) ->
     Parsed#{Key => Value}.
 
-%% The node of a command: its first argument or --node. Of several nodes --node has a list.
+%% The node of a command: its first argument or --node. --node takes a list of nodes.
 placed(Command, Parsed) ->
     case {node_form(Command), Parsed} of
         {arguments, #{node := Nodes, arguments := Arguments}} ->

@@ -7,7 +7,7 @@
 
 -define(FOR_MS, 30000).
 -define(TICK_MS, 1000).
-%% What is not here yet when a node goes away is lost.
+%% If a node goes away, data that has not been fetched is lost.
 -define(FLUSH_MS, 1000).
 %% The node's disk holds what its limits allow; all of it is fetched in time.
 -define(FLUSHES_A_FILE, 60).
@@ -75,11 +75,11 @@ connected({ok, Nodes}, Output, Options, Parsed) ->
         profile(Agents, Output, Options, Parsed)
     end).
 
-%% Where the library is incompatible.
+%% If the library is incompatible.
 without(#{engine := native}, _Output) -> refused;
 without(_Options, Output) -> {writer, Output}.
 
-%% @doc Prints why a node does without the library, and what follows from that.
+%% @doc Prints why a node runs without the library, and the consequences.
 -spec report_lack(node(), flame_prof_attach:agent(), Consequence :: iodata()) -> ok.
 report_lack(Node, Agent, Consequence) ->
     case flame_prof_attach:lacks(Agent) of
@@ -330,8 +330,8 @@ hot(Files, Targets, _Parsed) ->
             flame_prof_cli_out:say(flame_prof:format_error(Reason))
     end.
 
-%% Of several nodes one profile has the processes of all. Samples of a node that was lost do not
-%% show that nothing is wrong with it.
+%% One profile has the processes of all nodes. Samples of a node that was lost do not show that
+%% nothing is wrong with it.
 verdict([#target{node = Node, state = State}], Profile) ->
     Name = atom_to_list(Node),
     case {flame_prof_doctor:of_profile(Profile, #{}), State} of
@@ -345,7 +345,7 @@ verdict([#target{node = Node, state = State}], Profile) ->
 verdict([_ | _], _Profile) ->
     "Several nodes are not judged together: flame_prof doctor NODE looks at one.\n".
 
-%% What is active; where nothing is, what is waited for.
+%% The active samples; without any, the waits.
 hottest(Profile, Options) ->
     case flame_prof_tree:of_profile(Profile, Options) of
         {ok, #{samples := 0}} -> flame_prof_tree:of_profile(Profile, Options#{idle => true});

@@ -188,7 +188,7 @@ collected({ok, {Evidence, Files}}, Node, #{thresholds := Thresholds}, Parsed) ->
 collected({error, _} = Error, _Node, _Options, _Parsed) ->
     Error.
 
-%% What could not be looked at is not healthy.
+%% A node that could not be examined is not healthy.
 told(#{findings := [], looked_at := #{seen := []}, unseen := [{_, Why} | _] = Unseen}, _, _) ->
     Reasons = [Reason || {hot_function, Reason} <- Unseen] ++ [Why],
     {error, ["nothing was seen, and nothing is judged: ", hd(Reasons)]};

@@ -160,7 +160,7 @@ failed(Reason) ->
 
 %% check
 
-%% What is not a profile of any kind has no sample that could be damaged.
+%% A file that is not a profile has no sample that could be damaged.
 checked(#{files := Files, warnings := Warnings} = Info) ->
     Known = maps:from_list([{Path, Kind}
         || #{path := Path} = File <- Files, {ok, Kind} <- [foreign(File)]]),

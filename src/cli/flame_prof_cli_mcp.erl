@@ -66,7 +66,7 @@ served(#server{input = Input, nodes = Nodes, workers = Workers} = Server) ->
         end
     end.
 
-%% What runs is not answered any more.
+%% Running calls get no reply any more.
 ended(How, #server{nodes = Nodes, workers = Workers}) ->
     _ = [exit(Worker, kill) || Worker <- maps:keys(Workers)],
     Stopping = [spawn_monitor(fun() -> flame_prof_mcp_node:stop(Node) end)

@@ -32,7 +32,7 @@ at(flush, Nodes, Parsed) ->
 at(stop, Nodes, Parsed) ->
     each(Nodes, fun stopped/2, flame_prof, stop, [], Parsed#{timeout => ?STOP_MS}).
 
-%% Asked at the same time, told in their order. The first error is the command's.
+%% Called at the same time, printed in their order. The first error is the command's.
 each(Nodes, Tell, Module, Function, Args, Parsed) ->
     Answers = flame_prof_remote:all(Nodes, Module, Function, Args, timeout(Parsed)),
     Outcomes = [{Node, outcome(Node, Answer)} || {Node, Answer} <- Answers],

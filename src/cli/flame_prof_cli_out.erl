@@ -15,7 +15,7 @@
 -define(ROWS, 24).
 -define(BYTES_AT_ONCE, 16384).
 -define(LOOK_MS, 5).
-%% Why a port has ended is told a moment after.
+%% The reason why a port has ended arrives a moment later.
 -define(GONE_MS, 1000).
 
 %% @doc By the process that is going to write.

@@ -132,7 +132,7 @@ shown(State) ->
     State.
 
 kept(#top{samplers = Samplers, tables = Tables}) when map_size(Samplers) =:= 1 -> Tables;
-%% Of several, the next screen waits for a table of each.
+%% With several nodes the next screen waits for a table of each.
 kept(_) -> #{}.
 
 fewer(infinity) -> infinity;

@@ -91,7 +91,7 @@ compound(setting, Text) ->
 compound(Kind, Text) ->
     of_files(Kind, Text).
 
-%% What the commands that read files take.
+%% Options of the commands that read files.
 of_files(metric, "value:" ++ [_ | _] = Text) ->
     {ok, {value, binary_part_after(":", Text)}};
 of_files(metric, "delta:" ++ [_ | _] = Text) ->

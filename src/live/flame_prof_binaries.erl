@@ -26,11 +26,11 @@
 %% were met than they have, are `partial', too, and counted in `tables_moved'. `alone' of a table
 %% that grows meanwhile is an upper bound.
 %%
-%% What `not_looked_in' names is not looked through: queues of ports, timers, literals. What only
-%% they refer to is in `no_holder'.
+%% `not_looked_in' names what is not read: queues of ports, timers, literals. What only they refer
+%% to is in `no_holder'.
 %%
-%% Before it, two processes of flame_prof's own, whose binaries are known, are looked at. Where
-%% these are not told as they are, the look is refused.
+%% Before it, two processes of flame_prof's own, whose binaries are known, are looked at. If these
+%% are reported wrongly, the look is refused.
 -module(flame_prof_binaries).
 
 -include("flame_prof_internal.hrl").
@@ -118,7 +118,7 @@
 
 -define(HOLDERS, 50).
 -define(GROWING, 20).
-%% What the first of two looks keeps.
+%% The state that the first of two looks keeps.
 -define(ROWS, 10000).
 -define(WALK_MS, 1000).
 -define(WALK_BYTES, 64 bsl 20).
@@ -318,7 +318,7 @@ had(#{rows := First, holders := All} = Before, Counted) ->
 growth(Holder, unknown) -> Holder#{grown => unknown};
 growth(#{bytes := Bytes} = Holder, Was) -> Holder#{grown => Bytes - Was}.
 
-%% What the first processes of them pin.
+%% The binaries that the first processes of them pin.
 
 walked([Holder | Rest], #{walked := N} = Options) when N > 0 ->
     Left = case Holder of #{kind := process} -> N - 1; _ -> N end,

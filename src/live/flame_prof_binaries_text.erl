@@ -79,7 +79,7 @@ holder(#{kind := table, table := Name, owner := Owner}, Look) ->
 
 who(Pid, Look) -> flame_prof_mailbox_text:who(Pid, Look).
 
-%% What is pinned and not used.
+%% Binaries that are pinned and not used.
 
 pins(Holders, Look) ->
     Lines = [pin(Pin, Pid, Look) || #{process := Pid, pins := Pins} <- Holders, Pin <- Pins] ++

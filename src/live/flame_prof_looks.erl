@@ -187,7 +187,7 @@ load(_) ->
             {error, {library, #{reason => unicode:characters_to_binary(Text)}}}
     end.
 
-%% What the agent knows of this VM. Without the agent's library there is nothing.
+%% The agent's knowledge of this VM. Without the agent's library there is nothing.
 informed() ->
     try
         _ = [?LIBRARY:value_take(Value) || Name <- [layout, allocators, sites],

@@ -59,7 +59,7 @@
 %% `erlang:memory/0' says, without the native engine. `unknown': what could not be told, and why.
 
 -type super_carrier() :: #{bytes := non_neg_integer(), used_bytes := non_neg_integer()}.
-%% Of a node with `+MMscs': one mapping, made at the start, in which carriers are made.
+%% With `+MMscs' only: one mapping, made at the start, that holds carriers.
 %% `used_bytes': what is taken of it.
 
 -type process() :: #{

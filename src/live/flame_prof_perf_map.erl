@@ -2,8 +2,8 @@
 %%
 %% The C library finds every function in memory by itself (c_src/erts/functions).
 %% What memory does not tell is which of them are still in use: the VM does not
-%% wipe code that was purged. So it is told here which modules are loaded, and
-%% the MD5 of their current code.
+%% wipe code that was purged. Erlang therefore passes the loaded modules and the MD5 of their
+%% current code.
 %%
 %% `memory => memfd' says that the VM maps its code twice, out of a memfd, as it
 %% does by default. perf takes that for a file and does not ask the map. It does

@@ -52,7 +52,7 @@
 
 -import(flame_prof_text, [grouped/1, plural/1, printable/1]).
 
-%% What a process has to tell its label.
+%% The item of `process_info/2' that has the label of a process.
 -define(LABEL_MS, 100).
 
 -export_type([look/0, place/0, process/0, frame/0, figure/0, options/0, processes/0]).
@@ -173,7 +173,7 @@ schedulers(Normal) ->
                 [Row || Row <- dirty(Dirty), of_program(Row) =:= Row])}
     end.
 
-%% What is flame_prof's own is not shown; the scheduler is not idle.
+%% Processes of flame_prof are not shown; the scheduler is not idle.
 of_program({Place, What}) ->
     case is_map(What) andalso flame_prof_own:is_own(What) of
         true -> {Place, own};

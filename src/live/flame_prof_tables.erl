@@ -395,7 +395,7 @@ owner_name(Owner, Names) ->
         #{} -> undefined
     end.
 
-%% What `erlang:memory(ets)' adds up, without asking the schedulers.
+%% The sum of `erlang:memory(ets)', without asking the schedulers.
 memory(portable) ->
     {error, <<"the share of memory(ets): needs the native engine">>};
 memory(native) ->

@@ -1,6 +1,6 @@
 %% @private Tables as `ets:info/2' has them, for {@link flame_prof_tables} where memory cannot be
-%% read. A process of its own asks: a table that is locked holds up who asks. Of a table with
-%% decentralized counters only what costs nothing is asked.
+%% read. A process of its own asks: a table that is locked holds up who asks. For a table with
+%% decentralized counters only cheap items are read.
 -module(flame_prof_tables_portable).
 
 -export([read/1]).

@@ -84,7 +84,7 @@ owner(exited) -> ["(exited)"];
 owner({_, _, _} = Call) -> [flame_prof_text:visible(flame_prof_names:call(Call))];
 owner(Name) -> [flame_prof_text:visible(flame_prof_names:function(atom_to_binary(Name)))].
 
-%% What is not usual of a table.
+%% Unusual properties of a table.
 marks(#{protection := Protection, compressed := Compressed, deleting := Deleting} = Table) ->
     Marks =
         ["private" || Protection =:= private] ++ ["compressed" || Compressed] ++

@@ -1,9 +1,9 @@
 %% @private The first N processes of a node by a column of the live table.
 %%
-%% A pass goes over all processes in steps, between which its caller lives on. Where the
-%% column is a metric and there is no filter, the library does it, in some 0.2 to 0.5
-%% microseconds a process. With a filter, by name, and with the portable engine, each
-%% process is read with its name: some 3 to 10 microseconds.
+%% A pass goes over all processes in steps, between which its caller lives on. If the column is a
+%% metric and there is no filter, the library does it, in some 0.2 to 0.5 microseconds a process.
+%% With a filter, by name, and with the portable engine, each process is read with its name: some 3
+%% to 10 microseconds.
 %%
 %% What grows is ranked by its growth since the pass before: for 16 bytes a process in
 %% the library, and some 100 here, of the processes that pass the filter.

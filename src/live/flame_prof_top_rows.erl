@@ -98,7 +98,7 @@ most(Frames) ->
     {_, Frame} = lists:max([{N, F} || {F, N} <- maps:to_list(Counts)]),
     Frame.
 
-%% @doc The greatest first; names in their order. What is unknown comes last.
+%% @doc The greatest first; names in their order. Unknown values come last.
 -spec sorted(flame_prof_top_ranking:column(), [Row]) -> [Row] when Row :: map().
 sorted(By, Rows) ->
     [Row || {_, Row} <- lists:sort([{key(By, Row), Row} || Row <- Rows])].

@@ -23,12 +23,12 @@
 %% some 10 ms, with at most `max_memory' of memory: some 2 s for a heap of 1 GB.
 %%
 %% == When there is an answer ==
-%% It is exact: the process stood still from the beginning of the look to its end. Where it ran, the
-%% look begins again until `time_limit'; then there is an error. So a process with a small heap is
-%% told while it works; one with a heap of a GB has to wait for some seconds.
+%% It is exact: the process stood still from the beginning of the look to its end. If the process
+%% ran, the look begins again until `time_limit'; then there is an error. So a process with a small
+%% heap is told while it works; one with a heap of a GB has to wait for some seconds.
 %%
-%% Before it, two processes of flame_prof's own, whose terms are known, are looked at. Where these
-%% are not told as they are, the look is refused.
+%% Before it, two processes of flame_prof's own, whose terms are known, are looked at. If these are
+%% reported wrongly, the look is refused.
 -module(flame_prof_xray).
 
 -include("flame_prof_internal.hrl").
@@ -68,7 +68,7 @@
     | keys
     | {value, key()}
     | {variable, non_neg_integer()}.
-%% What leads from a place to the next. A slot is a variable of the function, as the compiler has
+%% A step from a place to the next one. A slot is a variable of the function, as the compiler has
 %% placed it. `own': the group leader, an exit reason or a token of the process itself. `member' of
 %% a list, `variable' of a fun; an `element' of a tuple counts from 1, 0 is one behind the last that
 %% is told.

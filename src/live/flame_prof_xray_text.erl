@@ -74,7 +74,7 @@ refers(Why, #{count := Count, shared_bytes := Shared}) ->
 ies(1) -> "y";
 ies(_) -> "ies".
 
-%% What holds it: a tree, in which a way without a branch is one line.
+%% The paths as a tree, in which a path without a branch is one line.
 
 holds(#{paths := []}) ->
     "";

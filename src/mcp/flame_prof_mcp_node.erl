@@ -76,7 +76,7 @@ lent({error, _} = Error, _Module, _State) ->
 lent({ok, Node}, Module, State) ->
     Timeout = flame_prof_cli_nodes:timeout(State#state.parsed),
     case flame_prof_remote:lacks(Node, Module, Timeout) of
-        %% What was lent before has gone with the connection, or with the node.
+        %% Modules sent before are gone with the connection, or with the node.
         {ok, true} -> opened(Node, State#state{agent = none});
         {ok, false} -> {ok, Node, State};
         {error, _} = Error -> Error
@@ -96,7 +96,7 @@ fits(refused, Node, #state{agent = Agent}) when Agent =/= none ->
 fits(_, _Node, _State) ->
     ok.
 
-%% What is lent goes when nothing has asked for it for some time.
+%% The modules are removed after some time without a call.
 rested(#state{agent = Agent, borrowers = Borrowers} = State) when
     Agent =/= none, map_size(Borrowers) =:= 0
 ->

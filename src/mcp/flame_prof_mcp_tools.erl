@@ -92,7 +92,7 @@ needs(#{look := Look}) ->
     {Without, [Module | _]} = flame_prof_look:lent(Look),
     {Module, Without}.
 
-%% @doc What a client tells its assistant once.
+%% @doc The text that a client passes to its assistant once.
 -spec instructions([binary()]) -> binary().
 instructions(Nodes) ->
     unicode:characters_to_binary([

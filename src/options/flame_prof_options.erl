@@ -80,7 +80,7 @@
 -type select() :: flame_prof_selection:given().
 
 -type follow() :: none | spawn | send | spawn_and_send.
-%% What is sampled beside a process: what it spawns, what it sends to, and so on from those.
+%% Processes sampled in addition: those that it spawns, those that it sends to, and so on.
 
 -type process_given() ::
     #{

@@ -10,8 +10,8 @@
 -export([decode/1, function/1]).
 -export([kind/1, process/1]).
 
-%% @doc Undoes the percent-encoding of a symbol. What is not printable stays encoded: the name of
-%% a function may be an escape sequence of a terminal.
+%% @doc Undoes the percent-encoding of a symbol. Unprintable characters stay encoded: the name of a
+%% function may be an escape sequence of a terminal.
 -spec decode(binary()) -> binary().
 decode(Symbol) ->
     case binary:match(Symbol, <<"%">>) of

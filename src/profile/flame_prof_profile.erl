@@ -184,11 +184,11 @@
 
 -type dimension() ::
     status | process | pid | node | memory | queue | sign | message | trace | span | event | file.
-%% What stacks are grouped by, below the root. `process' is the registered name, or
-%% else the label, or the initial call; `memory' and `queue' are classes by powers of ten of
-%% what the process had, such as `memory_10s_MiB'; `sign' is that of a change; `message' is what a
-%% server has in work, such as `call:{get,_}': other samples have no group of it. `trace' and `span'
-%% are the ids of OpenTelemetry.
+%% The dimensions by which stacks are grouped, below the root. `process' is the registered name, or
+%% else the label, or the initial call; `memory' and `queue' are classes by powers of ten of what
+%% the process had, such as `memory_10s_MiB'; `sign' is that of a change; `message' is what a server
+%% has in work, such as `call:{get,_}': other samples have no group of it. `trace' and `span' are
+%% the ids of OpenTelemetry.
 
 -type export_options() ::
     #{
@@ -408,8 +408,8 @@ close(Profile) ->
 export(Profile, Format, Path) ->
     export(Profile, Format, Path, #{}).
 
-%% @doc Write a file for another tool. What is there under this name is replaced.
-%% The answer has the `bytes' of the file, and:
+%% @doc Write a file for another tool. An existing file of this name is replaced. The answer has the
+%% `bytes' of the file, and:
 %%
 %% <ul>
 %% <li>`collapsed': a line for each stack, for FlameGraph, inferno and speedscope;

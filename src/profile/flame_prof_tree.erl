@@ -16,7 +16,7 @@
 %%
 %% The tree goes from the root, the status, to the leaf. A function that takes
 %% nothing itself and has one callee only shares a line with it, `caller > callee'.
-%% What is less than `min' is left out.
+%% Branches below `min' are left out.
 %%
 %% Functions are those of Erlang: BIFs, NIFs and `[gc]' included. C functions stand as a detail
 %% beside the function that called them, as the same few are on top of every stack. In files of
@@ -348,7 +348,7 @@ by_status(Sums) ->
      || {_, Status, N} <- Ranked
     ].
 
-%% What costs CPU first.
+%% Statuses that cost CPU come first.
 rank(<<"running">>) -> 1;
 rank(<<"garbage_collecting">>) -> 2;
 rank(<<"runnable">>) -> 3;

@@ -383,7 +383,7 @@ pid_numbers(Pid) ->
     [_, Number, Serial] = string:lexemes(pid_to_list(Pid), "<.>"),
     {list_to_integer(Number), list_to_integer(Serial)}.
 
-%% What a process costs beside its heap.
+%% Memory of a process besides its heap.
 process_size(Pid) ->
     [{memory, Memory}, {total_heap_size, Words}] =
         erlang:process_info(Pid, [memory, total_heap_size]),

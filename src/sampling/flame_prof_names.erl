@@ -71,8 +71,7 @@ label(Pid) ->
     end.
 
 %% @doc Those of several processes that have one, as far as they answer within so many
-%% milliseconds: one in a long NIF does not. Of more than 1,000 processes only the
-%% first 1,000 are asked.
+%% milliseconds: one in a long NIF does not. Only the first 1,000 processes are asked.
 -spec labels([pid()], Ms :: non_neg_integer()) -> #{pid() => term()}.
 labels(Pids, Ms) ->
     case erlang:function_exported(proc_lib, get_label, 1) of

@@ -1,10 +1,9 @@
 %% @private Stack traces to the small numbers that travel to the writer.
 %%
-%% A stack is told once, as the ids of its frames, and a frame once, as text;
-%% both are numbers from then on. The two tables are bounded by what the writer
-%% keeps. A full table is emptied and filled anew: what a number meant is told
-%% again before the number is used again, so nothing has to be remembered of the
-%% time before. That is simpler than evicting one by one and, at some thousand
+%% A stack is sent once, as the ids of its frames, and a frame once, as text; later both are
+%% numbers. The two tables are bounded by what the writer keeps. A full table is emptied and filled
+%% anew: what a number meant is told again before the number is used again, so nothing has to be
+%% remembered of the time before. That is simpler than evicting one by one and, at some thousand
 %% distinct stacks between two emptyings, costs next to nothing.
 -module(flame_prof_stacks).
 

@@ -46,7 +46,7 @@
         exclude := [pid()]
     }.
 
-%% What a process was before it profiled itself.
+%% The state of a process before it profiled itself.
 -type previous() :: none | flame_prof_options:process().
 
 -record(explicit, {options :: flame_prof_options:process(), monitor :: reference()}).

@@ -13,8 +13,8 @@
 %%
 %% What bounds it in the engine's node, whatever becomes of the link or the remote writer:
 %% no more than ?CREDIT_BYTES and one batch are on their way; and nothing is sent
-%% that the connection has no room for, so that no process is suspended. What cannot be
-%% sent is dropped, and told as a few counts with the next batch that can.
+%% that the connection has no room for, so that no process is suspended. Items that cannot be sent
+%% are dropped, and counted in the next batch.
 %%
 %% A dropped batch may have had definitions, as one that found the ring full. Then
 %% all is told anew, in a new generation; the remote writer takes nothing of the
@@ -66,8 +66,8 @@ library(Session) ->
 far(Writer) ->
     #far{writer = Writer}.
 
-%% @doc By the engine. `refused': some of it was dropped, so that all has to be told
-%% anew. `closed': the session has ended.
+%% @doc By the engine. `refused': some items were dropped, so that all definitions must be sent
+%% again. `closed': the session has ended.
 -spec push([flame_prof_nif:item()], transport()) -> {taken | refused, transport()} | closed.
 push(Items, {library, Session} = Transport) ->
     case flame_prof_nif:session_push(Session, Items) of

@@ -1,5 +1,5 @@
-%% @private What the C library is told of a session: the validated options by their own
-%% names, and what is computed out of them.
+%% @private The options that the C library gets for a session: the validated options by their own
+%% names, and values computed from them.
 -module(flame_prof_config).
 
 -export([session/4, remote_writer/4, portable/3, own_processes/0, start_bytes/2, absolute/1]).

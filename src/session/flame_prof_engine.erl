@@ -66,7 +66,7 @@ unloaded(Reason) ->
         {undefined, _} -> <<"flame_prof_nif.beam cannot be read">>
     end.
 
-%% What the dynamic linker says of a file that it may read and not run.
+%% The dynamic linker's message for a file that it may read and not run.
 hint(Why) ->
     case string:find(Why, "failed to map segment") of
         nomatch -> "";

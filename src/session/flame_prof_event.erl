@@ -3,8 +3,8 @@
 %% Each event goes to `telemetry' where that application is loaded (flame_prof does
 %% not depend on it), and to `logger' as a report of level `notice' in the domain
 %% `[flame_prof]'. OTP's default handler drops domains other than its own: a node
-%% is quiet until a handler or a filter for this one is added. What needs action, such as a
-%% refused configuration, is logged without a domain where it happens.
+%% is quiet until a handler or a filter for this one is added. Events that need action, such as a
+%% refused configuration, are logged without a domain where they happen.
 %%
 %% Handlers run in a process of the event's own: a slow handler delays no session, and
 %% one that calls flame_prof:stop/0 gets an answer. The events of one process are

@@ -63,8 +63,8 @@ seen_bytes(#{select := Select} = Options) ->
 %% The cgroup.
 
 %% @doc Bytes that the memory limits of the VM's cgroup and of those above it
-%% leave. Page cache counts as free: the kernel drops it first. What cannot be read
-%% limits nothing. `Root' is the directory that has `proc' and `sys'.
+%% leave. Page cache counts as free: the kernel drops it first. A limit that cannot be read does not
+%% count. `Root' is the directory that has `proc' and `sys'.
 -spec available(file:filename_all()) -> non_neg_integer() | infinity.
 available(Root) ->
     Lines = binary:split(read([Root, "proc/self/cgroup"]), <<"\n">>, [global]),

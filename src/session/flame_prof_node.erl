@@ -37,7 +37,7 @@
 %% So long before a flush: what was asked for is there when it comes.
 -define(AHEAD_MS, 200).
 
-%% @doc Before the session, which is told not to sample it.
+%% @doc Starts before the session, which gets its pid in order not to sample it.
 -spec start_link() -> pid().
 start_link() ->
     {ok, Pid} = gen_server:start_link(?MODULE, [], []),

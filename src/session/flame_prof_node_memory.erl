@@ -87,7 +87,7 @@ new(Engine) ->
         files = flame_prof_memory:process_files()
     }.
 
-%% @doc What can be told before the counters are found: by asking the schedulers once.
+%% @doc The values that are known before the counters are found: the schedulers are asked once.
 -spec at_once() -> flame_prof_node:figures().
 at_once() ->
     case flame_prof_allocators:known_sums() of
@@ -266,7 +266,7 @@ asked() ->
     [{node_allocator_carriers, Carriers}, {node_allocator_blocks, Blocks}
         | memory(flame_prof_memory:vm())].
 
-%% What the allocators have from the system, and what of it is in use.
+%% Memory of the allocators from the system, and its part in use.
 allocated() ->
     Allocators = erlang:system_info(alloc_util_allocators),
     Found = [erlang:system_info({allocator_sizes, A}) || A <- Allocators],

@@ -38,7 +38,7 @@ profile(What, Given) ->
             with_hot(Hot, start(Task, maps:without(Names, Values), maps:find(report, Values)))
     end.
 
-%% What the samples or the disk would refuse after the run is refused here.
+%% Options that would fail after the run are refused here.
 rows() ->
     [#{key => report, type => {own, fun report/1, "the name of a file"}}
         | [of_own_files(Row) || Row <- flame_prof_tree:rows()]].

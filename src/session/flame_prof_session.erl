@@ -77,10 +77,10 @@
 %% The portable engine's last tick is over by then, unless a process that it
 %% asks does not answer.
 -define(HALT_MS, 1000).
-%% What a shutdown of the application gives the disk.
+%% Time for the disk at a shutdown of the application.
 -define(CLOSE_MS, 10000).
 
-%% What kill/1 gives the disk, and the session.
+%% Time for the disk and the session in kill/1.
 -define(KILL_CLOSE_MS, 500).
 -define(KILL_MS, 2000).
 -define(SCHEDULERS_MS, 1000).
@@ -370,7 +370,8 @@ handle_info({'EXIT', Targets, Reason}, #session{phase = running, targets = Targe
     ?LOG_ERROR("flame_prof stops: the selection of its processes ended: ~ts", [Why], ?LOG_META),
     {noreply, begin_stop(State#session{failure = {targets, Reason}})};
 handle_info({'EXIT', Node, _}, #session{phase = running, node = Node} = State) ->
-    %% Purged with the code that it was running, say. What fails at once would fail without end.
+    %% Purged with the code that it was running, say. A session that fails at once would fail again
+    %% and again.
     _ = flame_prof_clock:send_after(map_get(flush_interval, State#session.options), restart_node),
     {noreply, State};
 handle_info(restart_node, #session{phase = running} = State) ->
@@ -581,7 +582,7 @@ describe(#session{ref = Ref, started_ms = Started, files = Files, trouble = Trou
         running_stacks => flame_prof_schedulers:state(State#session.schedulers, Counters)
     }).
 
-%% Those that are off, and why.
+%% Disabled features with their reasons.
 capture_classes(About, #session{schedulers = {on, _}}) ->
     About#{capture_classes => flame_prof_capture_classes:off()};
 capture_classes(About, _State) ->

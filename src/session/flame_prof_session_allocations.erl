@@ -85,8 +85,8 @@
 -define(RING_BYTES, 1048576).
 -define(TEXT_BYTES, 4194304).
 
-%% @doc By the session. `How' as for {@link flame_prof_session:start_link/2}. A session does
-%% without where that cannot be.
+%% @doc By the session. `How' as for {@link flame_prof_session:start_link/2}. If that is impossible,
+%% the session has no allocations.
 -spec start(flame_prof_options:options(), map()) -> allocations().
 start(#{allocations := off}, _How) ->
     {none, {off, <<"not asked for">>}};
@@ -168,7 +168,7 @@ init({Session, #{allocations := Given} = Options, How}) ->
     %% It ends with the session.
     case flame_prof_tracing:start(Spec#{limits := Limits#{max_events => infinity}}) of
         {ok, Tracing} ->
-            %% Where it is killed nobody else says so.
+            %% If it is killed, no other process reports it.
             _ = erlang:monitor(process, flame_prof_tracing),
             opened(flame_prof_nif:session_start(config(Options, How)), Tracing, Session, Given);
         {error, Reason} ->

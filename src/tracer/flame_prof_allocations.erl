@@ -67,8 +67,8 @@
         microseconds := non_neg_integer(),
         longest_microseconds := non_neg_integer()
     }.
-%% Of a process: how many collections it had, and what they took together. A process whose place in
-%% the VM's table another one has taken is not told.
+%% Of a process: how many collections it had, and what they took together. A process is left out if
+%% another one has taken its place in the VM's table.
 
 -type group() :: pid() | frame().
 %% A process; or all short-lived processes that begin with this function.
@@ -372,7 +372,7 @@ collected({Pid, Minor, Major, Ns, LongestNs}) ->
 
 histogram({Buckets, SumNs, MaxNs}) -> flame_prof_histogram:new(Buckets, SumNs, MaxNs).
 
-%% Of an end that nobody has asked for.
+%% An end without a request.
 forget(Ref) ->
     receive
         {flame_prof_tracing, Ref, _} -> ok

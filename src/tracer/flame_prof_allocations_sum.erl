@@ -98,7 +98,7 @@ long({Pid, Kind, Cause, _, _, _, Live, Ns, true, Stack, _}, #sum{longest = Longe
     Sorted = lists:reverse(lists:keysort(1, [{Ns, Collection} | Longest])),
     Sum#sum{longest = lists:sublist(Sorted, ?LONGEST)}.
 
-%% Who has made a fragment is not known: a frame says so.
+%% The code that made a fragment is unknown: the frame `[fragments]' says so.
 stack(_, #sum{stacks = none} = Sum) ->
     Sum;
 stack(Record, #sum{stacks = Stacks} = Sum) ->

@@ -8,8 +8,8 @@
 %% '''
 %%
 %% == What is measured ==
-%% The time by the clock from a call to its return. Of a recursion, and of a loop of tail calls,
-%% the outermost call in its process counts: it is one call. A call that has not returned is
+%% The time by the clock from a call to its return. A recursion, or a loop of tail calls, counts as
+%% one call: the outermost one in its process. A call that has not returned is
 %% `open', and in no histogram. `exceptions' are the calls that an exception has left, with
 %% `exceptions_ns' for their time; `calls', quantiles and parts are of those that have returned.
 %% No call has no quantiles and no longest time: these keys are not there then.
@@ -145,7 +145,7 @@
 -define(NAMES_MS, 200).
 -define(GRACE_S, 5).
 -define(CALL_MS, 30000).
-%% What it has measured, after its end.
+%% The results after the end.
 -define(KEPT_MS, 60000).
 -define(THREADS_MORE, 16).
 %% Calls that were not measured.
@@ -378,7 +378,7 @@ threads() ->
 
 now_ms() -> flame_prof_clock:now_ms().
 
-%% At whole intervals since the beginning. Those that were missed are left out.
+%% At whole intervals since the beginning. Missed calls are left out.
 next_look(#measuring{since = Since} = State) ->
     Looks = (now_ms() - Since) div ?LOOK_MS + 1,
     _ = flame_prof_clock:send_at(Since + Looks * ?LOOK_MS, look),
@@ -439,7 +439,7 @@ handle_info({'DOWN', Tracer, process, Pid, _}, #measuring{tracer = Tracer} = Sta
 handle_info(_, State) ->
     {noreply, State}.
 
-%% What is kept is read before the library forgets it.
+%% The results to keep are read before the library frees them.
 ended(Why, #measuring{ended = running, tracing = Tracing, tracer = Tracer} = State0) ->
     State = look(State0),
     case {read(interval, State), read(total, State)} of

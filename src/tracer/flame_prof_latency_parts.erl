@@ -1,8 +1,8 @@
 %% @private What processes and callers have called, summed under the names that an answer has, with
 %% the buckets of their times. Pure functions.
 %%
-%% Names are many where processes come and go, and buckets are more: both are bounded. What finds no
-%% room is summed as `other', and a time without room in its buckets is counted.
+%% Names are many where processes come and go, and buckets are more: both are bounded. Entries
+%% without room are summed as `other', and times without room in the buckets are counted.
 -module(flame_prof_latency_parts).
 
 -export([new/0, add/3, of_function/3, missing/2]).

@@ -145,7 +145,7 @@
 -define(TEXT_BYTES, 1048576). % that the asker has not taken
 -define(RINGS_BYTES, 16777216).
 -define(FOLLOWED, 1000).
-%% What it runs between two events.
+%% The state between two events.
 -define(MODULES, [flame_prof_clock, flame_prof_trace_events, flame_prof_trace_format,
     flame_prof_target, flame_prof_text, calendar, io_lib, io_lib_format, io_lib_pretty, filename,
     proplists]).

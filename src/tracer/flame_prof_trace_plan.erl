@@ -11,7 +11,7 @@
 
 -type follow() :: none | spawn | send | spawn_and_send.
 
-%% @doc Modules that patterns name are loaded. What is not there is refused.
+%% @doc Modules that patterns name are loaded. A missing function is refused.
 -spec plan(flame_prof_trace_spec:spec(), none | flame_prof_trace_spec:spec()) ->
     {ok, plan()} | {error, flame_prof:reason()}.
 plan(Spec, First) ->
@@ -107,7 +107,7 @@ tracing({#{calls := Calls, send := Send, 'receive' := Receive}, First} = Plan, F
 flags({Parsed, First}, Follow) ->
     #{calls := Calls, send := Send, 'receive' := Receive, procs := Procs} = Parsed,
     [call || Calls =/= [] orelse has_calls(First)]
-        %% Where it sends to is followed.
+        %% The receivers of its messages are followed.
         ++ [send || Send =/= none orelse follows_sends(Follow)]
         ++ ['receive' || Receive =/= none orelse begins_with_receive(First)]
         ++ [procs || Procs =/= []]

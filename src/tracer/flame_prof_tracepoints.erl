@@ -40,7 +40,7 @@
         atom() => term()
     }.
 
-%% What is on, or may be. Any process that has it can switch it off.
+%% The tracepoints that are on, or may be. Any process that has it can switch it off.
 -type set() ::
     #{
         tracer := flame_prof_looks_nif:tracer_state(),
@@ -314,7 +314,7 @@ flag(#{sessions := [], tracer := Tracer}, Pid, Flags) ->
     Options = [{tracer, ?TRACER, Tracer} | Flags],
     if_free(Pid, Tracer, fun() -> erlang:trace(Pid, true, Options) end).
 
-%% Those that are there, and before them those to come: between the two none is missed.
+%% The existing processes, and before them the new ones: none is missed between the two.
 processes(none, _Turn, _Check) ->
     counted([]);
 processes(chosen, Turn, _Check) ->

@@ -14,8 +14,8 @@
 %% them, and before it their breakpoints go when the next tracing starts.
 %%
 %% A limit that is reached stops the measuring in C at once; the breakpoints go within 50 ms, and
-%% `off_after_ms' tells how soon they went. What was measured stays until {@link stop/1}, or the end
-%% of who asked, or a minute.
+%% `off_after_ms' tells how soon they went. The results stay until {@link stop/1}, the end of the
+%% starting process, or a minute.
 -module(flame_prof_tracing).
 
 -behaviour(gen_server).
@@ -46,8 +46,8 @@
 
 %% As of {@link flame_prof_tracepoints}. `owner': with it the tracing ends; it gets
 %% `{flame_prof_tracing, Ref, {ended, Ended}}' when the tracing ends and it has not asked for that.
-%% `asked_by': who is told to have asked (the owner). `config': what the kind in the library is
-%% given. `follows': what it switches on later by itself, for {@link info/0}.
+%% `asked_by': the process that is reported as the starter (default: the owner). `config': what the
+%% kind in the library is given. `follows': what it switches on later by itself, for {@link info/0}.
 -type spec() ::
     #{
         kind := kind(),
@@ -227,7 +227,7 @@ busy(_) ->
 text(Format, Args) ->
     unicode:characters_to_binary(io_lib:format(Format, Args)).
 
-%% @doc Switches off, unless that has been done. What was measured is gone.
+%% @doc Switches off, unless that has been done. The results are gone.
 -spec stop(reference()) -> {ok, stopped()} | {error, flame_prof:reason()}.
 stop(Ref) ->
     call({stop, Ref}).
@@ -375,7 +375,7 @@ check_asker(#tracing{asker = Monitor}) ->
     after 0 -> ok
     end.
 
-%% What is on the guard knows.
+%% The guard knows the active tracepoints.
 undo(#tracing{guard = {Guard, Monitor}}, Reason) ->
     Guard ! {self(), clear},
     receive

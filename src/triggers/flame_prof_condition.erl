@@ -8,8 +8,8 @@
 
 -export_type([memory/0]).
 
-%% What the next probe needs of this one: what schedulers have done, or a value and when it was
-%% read, in milliseconds.
+%% The state for the next probe: the work of the schedulers, or a value and its time in
+%% milliseconds.
 -type memory() ::
     none
     | [{pos_integer(), non_neg_integer(), non_neg_integer()}]
@@ -176,7 +176,7 @@ longest([Pid | Pids], Most, Who, Spec) ->
         _ -> longest(Pids, Most, Who, Spec)
     end.
 
-%% Of a queue that is too long also who fills it, and with what.
+%% For a queue that is too long, also the senders and the kinds of its messages.
 who(none, _, _) ->
     <<>>;
 who(Pid, Length, #{may_fire := true, above := Above, timeout := Limit}) when Length >= Above ->

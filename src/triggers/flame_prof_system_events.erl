@@ -1,5 +1,4 @@
-%% @private What the VM tells of: long collections, long turns, large heaps, busy
-%% ports.
+%% @private Events that the VM reports: long collections, long turns, large heaps, busy ports.
 %%
 %% Where trace sessions have a monitor of their own (OTP 28 on) no other monitor is
 %% touched. Before that a node has one system monitor. It is taken only when it is free

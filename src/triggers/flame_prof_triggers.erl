@@ -67,7 +67,7 @@
 -define(CLOSE_MS, 12000).
 %% Longer than a session takes for it.
 -define(KILL_MS, 3000).
-%% What there is room for in a file (FP_NOTE_ROOM).
+%% The room for this text in a file (FP_NOTE_ROOM).
 -define(NOTE_BYTES, 400).
 
 -spec start_link(flame_prof_options:options(), flame_prof_session:how()) ->
@@ -106,7 +106,7 @@ cpu_budget(Pid) ->
 init({#{triggers := Specs, lookback := Lookback} = Options, Owner}) ->
     _ = process_flag(trap_exit, true),
     _ = process_flag(priority, high),
-    %% What cannot be is told now, and not at three in the morning.
+    %% An impossible trigger is reported at the start, and not at three in the morning.
     case flame_prof_engine:choose(maps:get(engine, Options)) of
         {ok, Choice} ->
             OfSessions = Options#{triggers := [], lookback := 0},
@@ -169,7 +169,7 @@ add_event(#{on := On, above := Above}, Events) ->
 add_event(_, Events) ->
     Events.
 
-%% Nothing that the VM tells of can be had. All other triggers stay.
+%% No event of the VM is available. All other triggers stay.
 deaf(Why, #state{watches = Watches} = State) ->
     Deaf = [on(Watch) || Watch <- maps:values(Watches), is_event(Watch)],
     ?LOG_WARNING("flame_prof has no trigger on ~0tp: ~ts", [Deaf, Why], ?LOG_META),
@@ -478,7 +478,7 @@ tell(Id, Value, Detail, #state{watches = Watches} = State) ->
     Watch = maps:get(Id, Watches),
     step(Id, Watch, reached(Value, spec(Watch)), Detail, State).
 
-%% Where the VM has drawn the line itself.
+%% If the VM has applied the bound itself.
 reached(Value, #{above := _}) -> Value;
 reached(_, _) -> true.
 
@@ -539,7 +539,7 @@ tell_fired(#{on := On, duration := Duration} = Spec, Value, Detail, Session, Sta
 number(true) -> 1;
 number(Value) -> Value.
 
-%% What the file says: `run_queue 57, above 50'.
+%% The text in the file: `run_queue 57, above 50'.
 note(#{on := On} = Spec, Value, Detail) ->
     Above =
         case Spec of
@@ -560,7 +560,7 @@ cut(Note) ->
         {_, Good, _} -> Good
     end.
 
-%% What info/0 says.
+%% The part of info/0.
 
 describe(#state{watches = Watches, lookback = Lookback, firing = Firing}) ->
     #{

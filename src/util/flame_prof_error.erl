@@ -101,7 +101,7 @@
     | {tracing, #{reason := unicode:chardata(), busy => true}}.
 %% Every error of flame_prof.
 
-%% What of a value is shown.
+%% The part of a value that is shown.
 -define(DEPTH, 8).
 -define(VALUE_CHARS, 60).
 

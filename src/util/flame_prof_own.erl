@@ -1,4 +1,4 @@
-%% @private What is flame_prof's own: its modules and processes. No look tells of them as of those
+%% @private What is flame_prof's own: its modules and processes. No look reports them as processes
 %% of the program.
 -module(flame_prof_own).
 
@@ -32,8 +32,8 @@ is_own(Process) ->
     lists:any(fun is_name/1, [Name || #{registered_name := Name} <- [Process]] ++ Calls) orelse
         is_in(maps:get(stack, Process, [])).
 
-%% @doc Has a stack a frame of flame_prof? Frames are as looks have them. What flame_prof:apply/1
-%% and profile/1 call is the program's.
+%% @doc Has a stack a frame of flame_prof? Frames are as looks have them. Functions that
+%% flame_prof:apply/1 and profile/1 call belong to the program.
 -spec is_in([term()]) -> boolean().
 is_in(Stack) -> lists:any(fun(Frame) -> is_at_work(module(Frame)) end, Stack).
 

@@ -19,7 +19,7 @@
     #{
         processes := {Free :: integer(), Limit :: pos_integer()},
         atoms := {Free :: integer(), Limit :: pos_integer()},
-        %% What cannot be read limits nothing.
+        %% A limit that cannot be read does not count.
         descriptors := {Free :: integer(), Limit :: pos_integer() | unknown} | infinity,
         %% Bytes: what the control groups leave, and what `ulimit -v' and `ulimit -d' leave.
         memory := non_neg_integer() | infinity,
@@ -178,7 +178,7 @@ descriptors(Limits, Status, Proc) ->
             infinity
     end.
 
-%% That of the list itself is free again.
+%% The descriptor of the list itself is free again.
 counted({ok, Names}, Limit) -> {Limit - length(Names) + 1, Limit};
 counted({error, Full}, Limit) when Full =:= emfile; Full =:= enfile -> {0, Limit};
 counted({error, _}, _Limit) -> infinity.

@@ -22,8 +22,8 @@ places() ->
         Path -> [Path]
     end.
 
-%% @doc Fun is given a monitor of the caller, for work that ends with it. What Fun raises is raised
-%% here.
+%% @doc Fun is given a monitor of the caller, for work that ends with it. An exception of Fun is
+%% raised here.
 -spec in_process(fun((CallerMonitor :: reference()) -> Answer)) ->
     Answer | {error, flame_prof:reason()}.
 in_process(Fun) ->

@@ -172,7 +172,7 @@ append(Pid, Name, Version) ->
 index(Pid, Name, Version) ->
     gen_server:call(Pid, {index, Name, Version}, ?CALL_MS).
 
-%% What the doctor finds in a profile whose index is there. While that grows, it is judged again.
+%% The doctor's findings in an indexed profile. While that grows, it is judged again.
 -spec findings(pid(), binary()) -> findings().
 findings(Pid, Name) ->
     gen_server:call(Pid, {findings, Name}, ?CALL_MS).
@@ -272,7 +272,7 @@ listed(#{root := Root, heads := Heads0} = State) ->
     Sorted = [Entry || {_, Entry} <- lists:reverse(lists:sort(Keyed))],
     {flame_prof_view_series:paired(Sorted), State#{heads := Heads}}.
 
-%% What is told of a profile: the version that would be served.
+%% The description of a profile: of the version that would be served.
 
 offered(#{name := Name, version := Now} = Entry, #{builds := Builds}) ->
     case Builds of

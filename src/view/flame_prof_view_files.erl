@@ -37,7 +37,7 @@
 -define(PROFILES, "\\.(log|txt|perf|script|out)(\\.(gz|zst))?(\\.part)?$").
 -define(PART, <<".part">>).
 
-%% What is given to flame_prof:view/1.
+%% The argument of flame_prof:view/1.
 -spec root(file:name_all()) -> {ok, root()} | {error, flame_prof:reason()}.
 root(Given) ->
     case flame_prof_samples:path(Given) of

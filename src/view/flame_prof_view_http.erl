@@ -34,7 +34,7 @@
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'").
 
-%% What do/1 finds in the server's configuration. `measured': the node whose calls are measured.
+%% The values of do/1 in the server's configuration. `measured': the node whose calls are measured.
 -spec context(pid(), binary(), node() | none) -> map().
 context(Server, Token, Measured) ->
     #{
@@ -231,8 +231,8 @@ api(_, _, _, _) ->
 name_of(here) -> node();
 name_of(Node) -> Node.
 
-%% A request costs as much as a piece of some 1,000 samples: one instead of two. What is gone
-%% meanwhile is asked for by itself, and not found.
+%% A request costs as much as a piece of some 1,000 samples: one instead of two. A piece that is
+%% gone by then is requested alone, and not found.
 appended(_Server, _Name, []) ->
     [];
 appended(Server, Name, Pieces) ->

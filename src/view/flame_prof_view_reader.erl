@@ -164,8 +164,8 @@ read([File | Files], Progress, #reader{files = Known} = Reader) ->
         {error, Reason} -> {error, flame_prof_error:file(File, Reason)}
     end.
 
-%% What is finished meanwhile is found by its new name. An error behind the opening is one of the
-%% samples that were read.
+%% A file that is finished by then is found by its new name. An error behind the opening is one of
+%% the samples that were read.
 read_file(File, Start, Progress, #reader{profile = Profile} = Reader) ->
     Finished = flame_prof_view_files:finished(File),
     Kind = case Finished of File -> whole; _ -> part end,

@@ -28,12 +28,12 @@
 %% message, 4 bytes a message and 6 MB while it lasts.
 %%
 %% == A queue that moves ==
-%% The answer is about the moment at which the look began. What is appended later is not in it. What
-%% the process takes meanwhile is `taken'. `complete' says that the counts are all messages of that
-%% moment. It is `false' where messages were taken just while they were read (`doubtful'), where the
-%% time limit came, where the process moved faster than it could be followed, and where the process
-%% ran at all: messages are told apart by their addresses, and the memory of one that it takes may
-%% come to be that of another one.
+%% The answer is about the moment at which the look began. Later messages are not in it. `taken'
+%% counts the messages that the process takes during the look. `complete' says that the counts are
+%% all messages of that moment. It is `false' where messages were taken just while they were read
+%% (`doubtful'), where the time limit came, where the process moved faster than it could be
+%% followed, and where the process ran at all: messages are told apart by their addresses, and the
+%% memory of one that it takes may come to be that of another one.
 %%
 %% The portable engine has the length only: to ask a process for its messages copies them.
 -module(flame_prof_mailbox).
@@ -272,7 +272,7 @@ read(Mailbox) ->
 gone(Pid) ->
     {error, {process, #{target => Pid}}}.
 
-%% What the library has is told; what it leaves open is named.
+%% The results of the library are returned, and its gaps are named.
 
 native(Pid, #{error := gone, messages := 0}, _Options) ->
     gone(Pid);

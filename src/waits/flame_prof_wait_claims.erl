@@ -23,8 +23,8 @@ rows(Findings) ->
      || {{Address, Role}, [_ | _] = Slots} <- maps:to_list(Agreed)
     ]).
 
-%% What one probe says of each of its frames. An empty list of slots: this is not the
-%% place, whatever other probes say.
+%% The claims of one probe about each of its frames. An empty list of slots: this is not the place,
+%% whatever other probes say.
 claims({caller, Ref, Request}, [{Address, Mfa, Slots} | Below]) ->
     Refs =
         case holding(fun(V) -> V =:= Ref end, Slots) of

@@ -4,8 +4,8 @@
 %% module's BEAM file says which messages this receive takes ({@link flame_prof_wait_receives}); the
 %% file is believed where its MD5 is the loaded module's, and no old code of the module is left.
 %%
-%% A worker reads the files, for a third of a second at most, and with a limit of memory. Where the
-%% module came from is asked of the code server.
+%% A worker reads the files, for a third of a second at most, and with a limit of memory. The code
+%% server knows the file of the module.
 -module(flame_prof_wait_learn).
 
 -export([takes/1, rows/2, version/1]).

@@ -3,7 +3,7 @@
 %% From the instruction that begins a receive every way through its tests is gone, until the message
 %% is taken or left. What the tests on such a way say of the message is what a message has to look
 %% like at least: a way may need more (a guard, a value), so more forms may be told than are taken,
-%% never fewer. Where no way leaves a message, the receive takes any.
+%% never fewer. If no path leaves a message, the receive takes any message.
 %%
 %% Values are not told: of a message only its first atom and its size. Pure.
 -module(flame_prof_wait_receives).
@@ -71,7 +71,7 @@
         Op =:= 187 orelse Op =:= 188)
 ).
 
-%% What is known on a way. `is': of parts of the message, by their path. `in': slots whose terms
+%% The knowledge on a path. `is': of parts of the message, by their path. `in': slots whose terms
 %% are in it. `holds': registers; `{part, Path}' of the message, `{slot, N}' of the frame.
 -record(way, {
     at :: pos_integer(),

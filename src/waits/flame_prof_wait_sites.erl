@@ -2,10 +2,10 @@
 %% messages, and the stack slots that say for which (c_src/waits/sites.h).
 %%
 %% Probe processes do what the node's processes do: they call, start, sleep, serve.
-%% What each one's stack must hold is known: the reference that the helper got, the
-%% request that was sent, the port. The C library tells the shapes of the slots; a slot
-%% that agrees in every probe at an address is taken, one that does not is left out:
-%% processes there wait for something unknown, which is the answer.
+%% The required content of each stack is known: the reference that the helper got, the request that
+%% was sent, the port. The C library tells the shapes of the slots; a slot that agrees in every
+%% probe at an address is taken, one that does not is left out: processes there wait for something
+%% unknown, which is the answer.
 %%
 %% Made when a look is asked for, and again when one of the modules was loaded anew; a second
 %% at most. The probes are linked to the driver, which kills them however far it gets.
@@ -117,14 +117,14 @@ are_all() ->
 -spec again_ms() -> pos_integer().
 again_ms() -> 1000 * (?AGAIN_S + 1).
 
-%% What was learned of modules that are others now is forgotten.
+%% The results for modules that have been replaced are dropped.
 kept(FromFiles, FromProbes, {found, Try, Probed, Learned}) ->
     case version(modules_of(FromFiles)) =:= Learned andalso lists:all(fun is_valid/1, FromFiles) of
         true -> ok;
         false -> learned(rows_of(FromProbes), {found, Try, Probed, version([])})
     end.
 
-%% Those that are known stay where the probes fail now.
+%% If the probes fail, the known sites stay.
 renew(Probed, Try, Known) ->
     case search() of
         {ok, Rows, AreAll} ->

@@ -13,9 +13,9 @@
 %% == Why it is safe in production ==
 %% The native engine reads the memory of the waiting processes, on a dirty scheduler; no process is
 %% interrupted or sent anything. A look at 100,000 processes takes 15 ms of CPU where all are idle
-%% servers, and 50 to 65 ms where all are blocked in calls. Where the
-%% native engine is refused, `process_info/2' is asked: {@link flame_prof_waits_portable} has its
-%% limits. Of messages only the tag is read: the atom at the head and the size.
+%% servers, and 50 to 65 ms where all are blocked in calls. If the native engine is refused,
+%% `process_info/2' is called, with the limits of {@link flame_prof_waits_portable}. Of messages
+%% only the tag is read: the atom at the head and the size.
 %%
 %% Other nodes that are named answer for themselves, by their own flame_prof and at the same time.
 %% Nothing is loaded there, and no connection is made.
@@ -157,7 +157,7 @@
 -define(AGAIN, 2).
 -define(AGAIN_IN_ALL, 11).
 
-%% What several looks have in common. `again': looks since the last one that was due. `rings': the
+%% The common data of several looks. `again': looks since the last one that was due. `rings': the
 %% cycles of the look before. `proven': the edges of cycles that nobody but their target ends: while
 %% an edge stands, its process has done nothing since. `late': those that there was no time to prove
 %% in the look before. `missing': nodes that are not asked again.
@@ -377,7 +377,7 @@ looking(#looking{options = #{nodes := Nodes}, seen = Seen, missing = Lost} = Sta
             end
     end.
 
-%% What is a deadlock now, and with that what has ended.
+%% The present deadlocks, and those that have ended.
 with_rings(Graph, Cycles, Parts, #looking{past = Past} = State) ->
     Held = [held(Cycle, Graph) || Cycle <- Cycles, is_verified(Cycle, State),
         is_wanted(Cycle, Graph, State#looking.options)],
@@ -417,7 +417,7 @@ now_ms() -> flame_prof_clock:now_ms().
 
 ring(#{edges := Edges}) -> lists:sort([From || #{from := From} <- Edges]).
 
-%% Nodes that do not answer are told; without this one there is no look.
+%% Nodes that do not answer are reported; without this node the look fails.
 parts(Nodes, #looking{options = #{engine := Engine}, ask = Ask}) ->
     Answers = Ask([{Node, {flame_prof_waits_part, part, [Engine]}} || Node <- Nodes]),
     case lists:keyfind(node(), 1, Answers) of
@@ -449,8 +449,8 @@ resolved(Edges, Parts, #looking{ask = Ask}) ->
 
 %% By the table of this node's global_name_server, which any process may read. A lock is one of
 %% certain nodes, which the stack does not tell: while this node knows others, another process may
-%% have it there under the same name. Such a lock is told by its name, as is one of several
-%% processes.
+%% have it there under the same name. Such a lock is reported by its name, as is one that several
+%% processes hold.
 held_by(#{from := From, to := {lock, global, Name} = Lock} = Edge) when node(From) =:= node() ->
     Edge#{to := case {nodes(), holder(Name)} of {[], [Pid]} -> Pid; _ -> Lock end};
 held_by(Edge) ->
@@ -464,7 +464,7 @@ holder(Name) ->
         error:badarg -> []
     end.
 
-%% What was found.
+%% The result.
 
 found(Edges, Graph, Cycles, Parts, Missing, #looking{options = Options} = State) ->
     {_, #{engine := Engine, engine_reason := Why}} = lists:keyfind(node(), 1, Parts),
@@ -621,7 +621,7 @@ chain(Pid, Graph, Edges) ->
         end,
     waited_for(Pid, Graph, End#{process => Pid, edges => Steps, ends => Ends}).
 
-%% The first of them are told, should they be too many.
+%% If they are too many, the first of them are returned.
 pids(What) ->
     Pids = lists:append([pids_of(One) || One <- What]),
     {_, First} = lists:foldl(

@@ -23,7 +23,7 @@
 -type vertex() :: pid() | {Name :: atom(), node()} | {lock, global, atom()}.
 
 -type tag() :: {atom, atom()} | {tuple, atom(), arity()} | other | unknown.
-%% What the request begins with. `other': it has no such atom.
+%% The tag of the request. `other': it has no such atom.
 
 -type ref() :: {non_neg_integer(), non_neg_integer(), non_neg_integer()}.
 
@@ -108,8 +108,8 @@ leaving(#{from := From, to := To} = Edge, Out) ->
 
 is_vertex(To) -> is_pid(To) orelse is_tuple(To).
 
-%% Processes for which no other one waits are taken away, again and again. What is left waits in
-%% cycles, or does not wait. `Left': of nodes with several waiters, those that are not taken away.
+%% Processes for which no other one waits are taken away, again and again. The other processes wait
+%% in cycles, or do not wait. `Left': of nodes with several waiters, those that are not taken away.
 counted([], _Out, Left, All) ->
     {All, Left};
 counted([Leaf | Leaves], Out, Left, All) ->

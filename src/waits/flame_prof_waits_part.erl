@@ -14,7 +14,7 @@
         counts := #{atom() => non_neg_integer()},
         unknown := #{mfa() => pos_integer()}
     }.
-%% What one node has seen in one look.
+%% The result of one look at one node.
 
 -define(TOLD, [status, stack, message_queue_len, memory, registered_name, label, initial_call,
     proc_lib_initial_call]).
@@ -36,7 +36,7 @@ part(Wanted) ->
             Refusal
     end.
 
-%% What is learned is seen by the next look.
+%% The next look uses the new knowledge.
 read() -> read(?LOOKS_TO_LEARN, retry).
 
 read(Left, IfLate) ->

@@ -102,7 +102,7 @@ is_more(Count, Looks, Key) ->
 
 kept(Looks) -> lists:usort([Look || {_, Look} <- maps:values(Looks)]).
 
-%% What its trees do not have is not asked for.
+%% Processes outside of its trees are not read.
 reduced(#{edges := Edges, processes := Processes} = Look) ->
     Look#{edges := [Edge || #{to := To, how := How} = Edge <- Edges,
         is_map_key(To, Processes) orelse How =:= lock]}.

@@ -48,7 +48,7 @@ now_ms() -> erlang:monotonic_time(millisecond).
 collect([], _Until, Part) ->
     Part;
 collect(Pids, Until, Part) ->
-    %% What an asker sends that was given up is dropped.
+    %% Messages of a process that was given up are dropped.
     Alias = erlang:alias(),
     Asker = spawn(fun() -> [Alias ! {Alias, Pid, seen(Pid)} || Pid <- Pids] end),
     {Left, More} = collected(Alias, Pids, Until, Part),
@@ -91,7 +91,7 @@ count(Key, More, #{counts := Counts} = Part) ->
 
 seen(Pid) -> kept(erlang:process_info(Pid, [status, current_stacktrace, monitors])).
 
-%% What is kept of an answer: little.
+%% The small part of a reply that is kept.
 kept(undefined) ->
     exited;
 kept([{status, waiting}, {_, [{Module, Function, Arity, _} | _]}, {_, Monitors}]) ->

@@ -1,7 +1,7 @@
 %% @private A look of {@link flame_prof_waits} for a person, and as JSON.
 %%
-%% What is the matter comes first, in a sentence; then deadlocks, then what is waited for with the
-%% processes that wait, then what the others do. Trees are cut, and the lines that are left out are
+%% The problem comes first, in a sentence; then deadlocks, then the roots with the processes that
+%% wait for them, then the work of the others. Trees are cut, and the lines that are left out are
 %% counted.
 -module(flame_prof_waits_text).
 
@@ -395,7 +395,7 @@ and_more(More, Level) -> [indent(Level), "... and ", grouped(More), " more\n"].
 
 indent(Level) -> lists:duplicate(2 * Level, $\s).
 
-%% What all processes do.
+%% The work of all processes.
 
 counts(Node, Counts, #{node := Own}) ->
     Lines = [
