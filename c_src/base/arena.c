@@ -75,7 +75,7 @@ int fp_arena_keep(struct fp_arena *arena, struct fp_kept *kept, const void *byte
         kept->bytes = larger;
         kept->room = (uint32_t)room;
     }
-    if (size > 0) /* no bytes may be NULL, which memcpy forbids */
+    if (size > 0) /* memcpy forbids NULL, which an empty text may be */
         memcpy(kept->bytes, bytes, size);
     kept->size = (uint32_t)size;
     return 0;

@@ -19,8 +19,8 @@
 #define FP_CHECK(condition)                                                                        \
     (__builtin_expect(!!(condition), 1) || fp_check_broken(__FILE__, __LINE__, #condition))
 
-/* What costs too much for a tick. Builds of tests check it that have objects of their own: those
- * of the sanitizers and the fuzzers, and the simulation with mistakes (tools/test_c.mk). */
+/* Checks that cost too much for a tick. Builds of tests check it that have objects of their own:
+ * those of the sanitizers and the fuzzers, and the simulation with mistakes (tools/test_c.mk). */
 #ifdef FP_SLOW_CHECKS
 #define FP_CHECK_SLOW(condition) FP_CHECK(condition)
 #else

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Of a node with eleven allocators: 90. */
+/* A node with eleven allocators has 90. */
 #define FP_GAUGES_MAX 128u
 #define FP_GAUGES_NAME_ROOM 40u
 

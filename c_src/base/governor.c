@@ -12,7 +12,7 @@
  * part of it is left for steps to show their effect. */
 #define REPAY_NS INT64_C(45000000000)
 #define REPAY_LEAST_S 5
-/* What is used now must fit into each minute that ends within the next ten seconds. */
+/* CPU time used now must fit into each minute that ends within the next ten seconds. */
 #define MINUTE_S 60
 #define AHEAD_S 10
 /* A step shows its effect before the next one is taken. */
@@ -50,7 +50,7 @@ static void stretch(struct fp_governor *governor, int64_t pass_ns, uint32_t inte
         governor->stretch++;
 }
 
-/* What is not used is not saved: else the minute that uses it would be above the budget. */
+/* Unused CPU time is not saved: a later minute that uses it would be above the budget. */
 static void settle(struct fp_governor *governor, int64_t now_ns, int64_t ns)
 {
     int64_t least = -DEBT_S * per_second(governor);
@@ -89,7 +89,7 @@ static int64_t left_since(const struct fp_governor *governor, int64_t since_ns)
         at--;
     from = &governor->moment[at % FP_GOVERNOR_MOMENTS];
     to = &governor->moment[(at + 1) % FP_GOVERNOR_MOMENTS];
-    /* What was used between the two may all be of after. */
+    /* All CPU time between the two may belong to the time after. */
     each_ms = (to->allowed_ns - from->allowed_ns) / ((to->ns - from->ns) / 1000000);
     allowed = from->allowed_ns + each_ms * ((since_ns - from->ns) / 1000000);
     return governor->allowed_ns - allowed - (governor->used.total_ns - from->total_ns);
@@ -137,8 +137,8 @@ static int64_t room(const struct fp_governor *governor, int64_t now_ns)
     return least;
 }
 
-/* Steps until a second uses no more than `most`, of `pass` and `other` now; at least one. What they
- * save is known but for the first one, which depends on the program. */
+/* Steps until a second uses no more than `most`, of `pass` and `other` now; at least one. Their
+ * savings are known, except those of the first one, which depend on the program. */
 static int lower(struct fp_governor *governor, int64_t now_ns, int64_t most, int64_t pass,
                  int64_t other)
 {
@@ -167,7 +167,7 @@ static int lower(struct fp_governor *governor, int64_t now_ns, int64_t most, int
     return 1;
 }
 
-/* What a second would use with one step less. */
+/* CPU time of a second with one step less. */
 static int64_t with_less(const struct fp_governor *governor, int64_t pass, int64_t other)
 {
     if (governor->step == 0)

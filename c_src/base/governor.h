@@ -49,7 +49,7 @@ struct fp_governor {
     uint32_t stretch; /* the pass takes 2^stretch as long */
 };
 
-/* What a step means. */
+/* The meaning of a step. */
 struct fp_governed {
     int coalesce_idle;
     uint32_t interval_factor; /* of the ticks' interval */

@@ -33,7 +33,7 @@ int fp_map_line_parse(const char *line, size_t size, struct fp_map_line *map)
     return 1;
 }
 
-/* The next well-formed line: 1, and *text is behind it; 0 at the end. */
+/* The next well-formed line: 1, and *text then points behind the line; 0 at the end. */
 static int next_line(const char **text, struct fp_map_line *map)
 {
     while (**text != '\0') {

@@ -241,7 +241,7 @@ void fp_safe_read_soon(uint64_t address, size_t size)
         __builtin_prefetch((const void *)(uintptr_t)(address - before + at));
 }
 
-/* What is read for it: all of each unit that it has a part of. */
+/* The bytes to read for it: each unit that it has a part of, as a whole. */
 static struct iovec in_units(const struct fp_safe_read_span *span, uint64_t unit)
 {
     uint64_t begin = span->address & ~(unit - 1);

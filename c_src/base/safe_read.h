@@ -9,8 +9,8 @@
  *   readv  process_vm_readv(2) on this process.
  *   file   pread(2) on /proc/self/mem.
  *
- * The limit of `copy`: the kernel loads from the address as the program would. Where a driver's
- * memory is mapped at a stale address by now, it reads that, and it waits for pages of FUSE, NFS or
+ * The limit of `copy`: the kernel loads from the address as the program would. If a driver's memory
+ * is mapped at a stale address, it reads that memory, and it waits for pages of FUSE, NFS or
  * userfaultfd. `readv` and `file` refuse device memory (VM_IO, VM_PFNMAP).
  *
  * Memory may change during a read: callers check, and count. No allocation and no lock after
@@ -50,7 +50,7 @@ struct fp_memory {
     unsigned char *window; /* the memfd's pages, NULL when not used */
 };
 
-/* What the kernel takes in one call (IOV_MAX). Larger batches are cut. */
+/* The most that the kernel takes in one call (IOV_MAX). Larger batches are cut. */
 #define FP_SAFE_READ_BATCH_MAX 1024u
 
 /* For any thread at any time: readv, or file. 0 or FP_EDENIED. *memory stays at its address until

@@ -5,7 +5,7 @@
  * none, there is no child. */
 #pragma once
 
-/* What the VM itself does not call. */
+/* Calls that the VM itself does not make. */
 enum fp_call {
     FP_CALL_PROCESS_VM_READV,
     FP_CALL_PWRITEV,

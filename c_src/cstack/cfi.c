@@ -133,7 +133,7 @@ struct index {
 
 static const unsigned char encodings[4] = {1, 0x1b, 0x03, 0x3b};
 
-/* Linkers sort them: the C library's unwinder searches there. What overlaps is left out. */
+/* Linkers sort them: the C library's unwinder searches there. Overlapping entries are left out. */
 static int load_functions(struct fp_cfi *cfi, const struct index *index, uint64_t address)
 {
     uint64_t end = 0; /* of the function before */

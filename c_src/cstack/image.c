@@ -19,7 +19,7 @@ static uint64_t loaded_bytes(const struct fp_elf_part *part)
     return part->size < FP_ELF_PART_MAX ? part->size : FP_ELF_PART_MAX;
 }
 
-/* What a load has in memory at once, by the sizes of the file's parts: the unwind information with
+/* The memory of a load at one time, by the sizes of the file's parts: the unwind information with
  * its functions and rows, a table of symbols with its copy. Makes do with .dynsym if need be. */
 static int is_within(struct fp_elf *elf, size_t room)
 {

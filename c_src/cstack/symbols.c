@@ -132,8 +132,8 @@ static void keep(struct fp_symbol_table *table, const Elf64_Sym *symbol, const c
     table->count++;
 }
 
-/* Of the symbols of one range the last, the best, is kept. Names in a file may overlap: the copies
- * could be larger than the file. */
+/* The last symbol of a range, the best one, is kept. Names in a file may overlap: the copies could
+ * be larger than the file. */
 static int fill(struct fp_symbol_table *table, struct candidates *candidates)
 {
     Elf64_Sym *of = candidates->of;

@@ -133,7 +133,7 @@ int fp_free_trees_solve(struct fp_allocators *allocators, const struct fp_memory
 /* So many types of all instances have blocks, or a place full of zeros fits as well. */
 #define TELLING_TYPES 4u
 
-/* What is said of types that have blocks, or hold them: equal, or not. */
+/* The numbers of the types that have blocks, or hold them: equal, or not. */
 struct telling {
     uint32_t agree, differ;
 };

@@ -57,7 +57,7 @@ static int has_tree(const struct fp_allocators *allocators, uint32_t at)
     return allocators->tree != 0 && allocators->instance[at].has_tree;
 }
 
-/* What is read of a tree: its root, the root's node, and the root again. Another one, and the node
+/* Three reads of a tree: its root, the root's node, and the root again. Another one, and the node
  * may be none any more. */
 struct tree_copy {
     uint64_t root, again;

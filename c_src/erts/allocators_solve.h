@@ -11,7 +11,7 @@
 #include "erts/allocators.h"
 #include "erts/layout_solve.h"
 
-/* What Erlang says of an instance. */
+/* Erlang's numbers of an instance. */
 struct fp_allocator_fact {
     enum fp_allocator allocator;
     uint32_t number;
@@ -42,7 +42,7 @@ struct fp_allocator_instance *fp_allocators_instance(struct fp_allocators *alloc
  * instance, and each with the largest size of what is below it. 0 or FP_ENOENT. */
 int fp_free_trees_solve(struct fp_allocators *allocators, const struct fp_memory *memory);
 
-/* What the VM says of an instance of fix_alloc: bytes of each type. */
+/* The VM's numbers of an instance of fix_alloc: bytes of each type. */
 struct fp_fix_fact {
     uint32_t number, types;
     uint64_t bytes[FP_FIX_TYPES_MAX];

@@ -4,7 +4,7 @@
 #include "base/pages.h"
 #include "erts/resident.h"
 
-/* What is read from an MFA on: it and the word that the code begins with. */
+/* The words read from an MFA on: the MFA and the first word of the code. */
 #define MFA_AND_ENTRY 32u
 /* Bytes before a page that an info with its MFA on that page may begin with. */
 #define KEEP (FP_MFA_IN_INFO + MFA_AND_ENTRY)

@@ -67,7 +67,7 @@ static inline int fp_code_walk_next(struct fp_code_walk *walk)
     return walk->at >= walk->low + FP_MFA_IN_INFO || fp_code_walk_load(walk);
 }
 
-/* What is at `at`, from 16 bytes before it to 32 bytes behind. */
+/* The bytes around `at`: from 16 bytes before it to 32 bytes behind it. */
 static inline const unsigned char *fp_code_walk_bytes(const struct fp_code_walk *walk)
 {
     return walk->byte + (walk->at - walk->low);

@@ -291,7 +291,7 @@ struct proof {
 /* The first number of a reference has so many bits (REF_MASK, all listed releases). */
 #define NUMBER_BITS 18u
 
-/* Of a table that is being deleted the binary points nowhere, and may be freed. */
+/* The binary of a table that is being deleted points nowhere, and may be freed. */
 static int is_proven(const struct proof *proof, const struct fp_ets_table *table)
 {
     return proof->table == table->address ||

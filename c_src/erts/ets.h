@@ -14,9 +14,9 @@
  * it hold what Erlang says of them. One offset, or a refusal with the field's name.
  *
  * How exact: a table's numbers are those of one moment each, some microseconds apart. A table is
- * told when its ring led to it, its neighbours point to each other and its binary points back to
+ * reported if its ring led to it, its neighbours point to each other and its binary points back to
  * it. Decentralized counters are summed slot by slot while others write them: objects that come and
- * go meanwhile may be counted half. While an ets:info takes a snapshot they are not told.
+ * go meanwhile may be counted half. While an ets:info takes a snapshot they are not reported.
  *
  * For any thread, whose memory is `memory`; some 1 us a table. fp_ets_solve() takes milliseconds: a
  * dirty scheduler's work. */

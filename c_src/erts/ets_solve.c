@@ -196,7 +196,7 @@ static int is_summed(const struct work *work, uint32_t fact)
            ((uint64_t)table.bytes + 7) / 8 == work->fact[fact].words;
 }
 
-/* What the array takes of a table's memory says how many slots it has. */
+/* The array's part of a table's memory shows how many slots it has. */
 static int check_slots(struct work *work, uint32_t array_bytes)
 {
     uint32_t tried = 0;

@@ -7,7 +7,7 @@
  *
  * A process whose heap is abandoned (abandoned.h) goes on in a fragment, whose words count, too.
  *
- * Of words that do not fit each other nothing is told. Any thread. */
+ * If the words contradict each other, nothing is reported. Any thread. */
 #pragma once
 
 #include "erts/layout.h"

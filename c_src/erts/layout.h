@@ -93,7 +93,7 @@ struct fp_queue_offsets {
     uint16_t buffers; /* -> an array of in-queues of a process with many senders, or NULL */
 };
 
-/* What the sources of a release say; provenance: layout_table.c. */
+/* The layout by the sources of a release; provenance: layout_table.c. */
 struct fp_release {
     uint16_t otp;     /* 25 */
     uint8_t tested;   /* in the tested matrix */

@@ -35,7 +35,7 @@ struct solver {
     struct fp_solve_input *input;
     struct fp_refusal *refusal;
     int listed;
-    /* What is being solved: a field's fact and width in bytes, or a table. */
+    /* The present unknown: a field's fact and width in bytes, or a table. */
     enum fp_fact fact;
     uint32_t width;
     size_t member, member_size; /* of struct fp_probe, for fits_member() */
@@ -429,8 +429,8 @@ static int check_lines(struct solver *s)
     return 0;
 }
 
-/* An unlisted release starts from the nearest listed one. What the probes cannot solve is that
- * one's, and checked (pids, atoms, lines). */
+/* An unlisted release starts from the nearest listed one. Fields that the probes cannot solve come
+ * from that layout, and are checked (pids, atoms, lines). */
 static int choose_release(struct solver *s)
 {
     const struct fp_release *release = fp_release_find(s->input->otp);

@@ -7,7 +7,7 @@
 
 #define FP_PROBES_MAX 16u
 
-/* What Erlang says of a probe in public, and the distance or field that this is. */
+/* A public fact of Erlang about a probe, and its distance or field. */
 #define FP_FACT_MAP(X)                                                                             \
     X(heap_size)           /* words, htop - heap */                                                \
     X(heap_block_size)     /* hend - heap */                                                       \

@@ -1,4 +1,4 @@
-/* What each OTP release is expected to be, on x86_64 with the JIT. The calibration finds every
+/* The expected layout of each OTP release, on x86_64 with the JIT. The calibration finds every
  * `offset` again before it is used and walks queues by `queue` (message_queue.c); each
  * scheduler checks `running` (capture/sigcapture.c). How to add a release:
  * doc/dev/new_otp_release.md.

@@ -29,7 +29,7 @@ struct fp_perf_map_count {
 };
 
 /* Appends the map of `functions`, without those of modules that are not in loaded[0..n): code that
- * was purged and not overwritten yet. Of a loaded module, a copy is left out whose MD5 is not that
+ * was purged and not overwritten yet. A copy of a loaded module is left out if its MD5 is not that
  * of the current code, unless the module has old code. Sorts `loaded`. 0 or FP_ENOMEM. */
 int fp_perf_map_text(struct fp_buffer *text, const struct fp_functions *functions,
                      struct fp_loaded *loaded, size_t n, const struct fp_layout *layout,

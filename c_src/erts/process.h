@@ -45,7 +45,7 @@ struct fp_snapshot {
     int64_t value[FP_METRIC_COUNT];
 };
 
-/* What erts_process_state2status() (erl_process.c) makes of the flags. */
+/* The status that erts_process_state2status() (erl_process.c) computes from the flags. */
 /* For tests. */
 int fp_process_status(uint32_t state);
 

@@ -12,6 +12,6 @@
 #define FP_RESIDENT_MAX (256u << 10)
 
 /* Are the pages from `from` on resident, and up to where is that so: an address in (from, to], at
- * most FP_RESIDENT_MAX further. What is no mapping of this process (a fake memory, or one that is
- * gone) counts as resident: a read of it fails. */
+ * most FP_RESIDENT_MAX further. An address without a mapping of this process (a fake memory, or one
+ * that is gone) counts as resident: a read of it fails. */
 uint64_t fp_resident_until(uint64_t from, uint64_t to, int *resident);

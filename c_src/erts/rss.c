@@ -68,7 +68,7 @@ static uint64_t head_at(const struct explainer *e, uint64_t page, uint64_t end,
     size = head[0] == 0 && (head[1] & 7) == 2 ? head[1] & ~UINT64_C(7) : 0;
     if (size % PAGE == PAGE - 16) /* glibc 2.42 and later: less the head itself */
         size += 16;
-    /* Where a list was not walked, this may be a carrier of it, and not one that was given back. */
+    /* If a list was not walked, this may be a carrier of it, and not a free one. */
     if (size == 0 && e->carriers->bytes == e->carriers->counted &&
         is_instance(e, head[3] & ~UINT64_C(7))) {
         *kind = FP_RSS_cached;

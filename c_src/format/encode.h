@@ -1,7 +1,7 @@
 /* encode.h - any bytes to text that every tool of doc/format.md takes as part of a name.
  *
- * What a reader could take for structure is written %HH, byte by byte. All other UTF-8 stays as it
- * is, so that names stay readable. doc/format.md says which characters and why. */
+ * Characters that a reader could mistake for structure are written as %HH, byte by byte. All other
+ * UTF-8 stays as it is, so that names stay readable. doc/format.md lists the characters. */
 #pragma once
 
 #include <stdbool.h>

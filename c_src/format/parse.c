@@ -473,8 +473,8 @@ static bool is_whole(const struct fp_scan_piece *piece)
            (piece->is_last && (line == end || (end[-1] == ')' && fp_is_frame(between(line, end)))));
 }
 
-/* Without a call chain the frame is on the header's line. What is no frame there is the text of a
- * tracepoint; what stands below it is the line of the source. */
+/* Without a call chain the frame is on the header's line. A line there that is no frame is the text
+ * of a tracepoint; the line below it is the line of the source. */
 static const char *read_perf(const struct fp_scan_piece *piece, struct fp_sample *sample)
 {
     struct fp_header *header = &sample->header;

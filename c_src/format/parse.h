@@ -59,8 +59,8 @@ const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect kn
 
 /* Is it the profiler's sample of itself, with its own metrics and one frame? */
 int fp_sample_is_own(const struct fp_sample *sample);
-/* What a file's own samples say of its format: how many FP_FORMAT or before, and how many a later
- * one. One bit makes a later one of any. */
+/* The formats of a file's own samples: how many FP_FORMAT or earlier, and how many later. One bit
+ * makes a later one of any. */
 struct fp_formats {
     uint64_t known, newer;
 };

@@ -160,7 +160,7 @@ static inline const char *fp_gc_cause_name(unsigned cause)
     return cause < FP_GC_CAUSES ? names[cause] : names[0];
 }
 
-/* What became of the words. */
+/* The fate of the words. */
 #define FP_HEAP_FATE_MAP(X) X(not_known) X(kept) X(garbage)
 
 enum fp_heap_fate {
@@ -204,7 +204,7 @@ struct fp_trace {
     uint64_t span;  /* 0: none */
 };
 
-/* What a process has in work and waits for: words of this sample. All 0: nothing is known. */
+/* The message in work and the wait of a process: words of this sample. All 0: nothing is known. */
 struct fp_work {
     uint8_t kind;   /* enum fp_message_kind of `message` */
     uint8_t waits;  /* enum fp_work_target */

@@ -230,7 +230,7 @@ static char *put_words(char *out, const struct names *names, const struct fp_fra
     return out;
 }
 
-/* What was put from *at to `end`, which *at moves to. */
+/* The bytes from *at to `end`, which *at moves to. */
 static struct fp_slice take(char **at, char *end)
 {
     struct fp_slice part = {*at, (size_t)(end - *at)};

@@ -47,6 +47,6 @@ char *fp_put_time(char *out, int64_t time_us);
 /* The text of a word: percent-encoded, and the colon, too, as some readers look for the colons of a
  * header. At most three times the size. */
 char *fp_put_word(char *out, struct fp_slice text);
-/* A blank before each of these words `key=text`, whose texts are encoded as above. What is no word
- * is left out. At most three times the size. */
+/* A blank before each of these words `key=text`, whose texts are encoded as above. Fields that are
+ * no words are left out. At most three times the size. */
 char *fp_put_about(char *out, const char *about);

@@ -362,7 +362,8 @@ static int render(struct fp_stacks *stacks, uint32_t slot)
     return 0;
 }
 
-/* Where the other texts leave no room, all of them go. A text that still has none is not kept. */
+/* If the other texts leave no room, all of them are dropped. A text that still has none is not
+ * kept. */
 static void keep_text(struct fp_stacks *stacks, struct stack *stack)
 {
     const struct fp_buffer *scratch = &stacks->scratch;
@@ -376,7 +377,7 @@ static void keep_text(struct fp_stacks *stacks, struct stack *stack)
     }
 }
 
-/* What could not be resolved may be known later: its code was swapped out, or just being loaded. */
+/* An unresolved address may be known later: its code was swapped out, or just being loaded. */
 static bool is_worth_a_try(struct stack *stack)
 {
     if (stack->tries == TRIES_MAX || ++stack->uses < FIRST_TRY_USES << (4 * stack->tries))

@@ -4,12 +4,13 @@
 #include "format/encode.h"
 #include "format/write_process.h"
 
-/* Elements that a tag tells one by one. */
+/* Elements that a tag shows one by one. */
 #define TAG_ELEMENTS 6u
 
 /* ---- atoms -------------------------------------------------------------- */
 
-/* What the punctuation of a tag could be taken for, beside what every word encodes. */
+/* Characters that could be mistaken for the punctuation of a tag, in addition to those that every
+ * word encodes. */
 static char *put_tag_atom(char *out, struct fp_slice text)
 {
     char *end = fp_put_word(out, text);

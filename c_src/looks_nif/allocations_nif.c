@@ -26,7 +26,7 @@
 #define DUE_MAX 100u
 /* How often new ranges of code are looked for. */
 #define RANGES_NS INT64_C(2000000000)
-/* How often the code that messages are told by is compared with what it was. */
+/* The interval of comparing the code by which messages are found with its earlier state. */
 #define SITES_NS INT64_C(500000000)
 
 struct measuring {
@@ -201,7 +201,7 @@ static ERL_NIF_TERM frames_term(struct measuring *measuring, const struct fp_all
     uint32_t count = record->count, least;
     struct fp_location at;
 
-    /* Where a process ends is no function. */
+    /* The return address at the end of a process is in no function. */
     if (count > 1 && record->frame[count - 1] >= FP_FRAME_SPECIAL_END &&
         fp_code_index_resolve(measuring->code, record->frame[count - 1], &at) != 0)
         count--;
@@ -280,7 +280,7 @@ static void check_sites(struct measuring *measuring, int64_t now)
     fp_serving_check(sites, &measuring->library->memory, measuring->library->layout);
 }
 
-/* What frames are told by. That reads /proc/self/maps: up to a millisecond. */
+/* The data by which frames are named. That reads /proc/self/maps: up to a millisecond. */
 static void refresh(ErlNifEnv *env, struct measuring *measuring)
 {
     int64_t now = fp_monotonic_ns();

@@ -51,7 +51,7 @@ static int get_fact(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_allocator_fact 
 
 #define FIX_FACTS_MAX 1025u
 
-/* What beside the counters is to be found: the lists of fixed sizes, the super carrier. */
+/* Other things to find besides the counters: the lists of fixed sizes, the super carrier. */
 struct allocator_parts {
     struct fp_fix_fact *fix; /* of FIX_FACTS_MAX */
     unsigned fixes, of_processes;

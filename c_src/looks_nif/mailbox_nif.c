@@ -62,7 +62,7 @@ ERL_NIF_TERM fp_nif_mailbox_open(FP_NIF_ARGS)
 
 /* ----------------------------------------------------------------- answers -- */
 
-/* What the tables of an answer are written by. */
+/* The state for writing the tables of an answer. */
 struct teller {
     struct fp_terms_out out;
     uint32_t rows;

@@ -177,9 +177,9 @@ static void count_missed(struct trace *trace, const struct fp_tracer_event *even
         fp_events_miss(trace->events, number_of_thread());
 }
 
-/* A call is admitted in trace_trace: the VM compares its arguments in between. Where none would be
- * admitted it is dropped here, so that the VM pushes no frame to trace its return. A silent process
- * has not had its first event: the VM is to look for it. */
+/* A call is admitted in trace_trace: the VM compares its arguments in between. If no event would be
+ * admitted, it is dropped here, so that the VM pushes no frame to trace its return. A silent
+ * process has not had its first event: the VM is to look for it. */
 static int trace_enabled(void *state, const struct fp_tracer_event *event)
 {
     struct trace *trace = state;
@@ -211,7 +211,7 @@ static size_t copy(const struct trace *trace, const struct fp_tracer_event *even
     unsigned char *at = out + sizeof header;
     ERL_NIF_TERM term;
 
-    /* What the VM puts around the user's terms is whole: {M, F, Args}, {M, F, Arity}, {Class,
+    /* The VM's tuples around the user's terms are whole: {M, F, Args}, {M, F, Arity}, {Class,
      * Reason}. It fits into the least number of bytes. */
     if (event->tag == event->atoms->call)
         message.outer = 2;

@@ -111,7 +111,7 @@ ERL_NIF_TERM fp_nif_trace(FP_NIF_ARGS)
 
 /* ------------------------------------------------------------------- owner -- */
 
-/* With tracing_lock. What threads that do not leave have in use is never freed. */
+/* With tracing_lock. Memory in use by threads that do not leave is never freed. */
 static int close_current(void)
 {
     int err = fp_tracer_wait();

@@ -30,8 +30,8 @@ struct fp_tracer_event {
 
 struct fp_tracer_kind {
     const char *name;
-    /* What the budget is charged: an event, one that is discarded, that a process is scheduled in,
-     * and that one is born with the flags. */
+    /* Prices for the budget: an event, a discarded event, a process that is scheduled in, and a
+     * process spawned with the flags. */
     uint32_t event_ns, discard_ns, question_ns, birth_ns;
     /* The state out of the term of the caller, or NULL with *err set. On a dirty scheduler. */
     void *(*create)(ErlNifEnv *env, ERL_NIF_TERM config, int *err);
@@ -39,14 +39,14 @@ struct fp_tracer_kind {
     void (*destroy)(void *state);
     /* 1: trace, charged as an event; 0: discard. */
     int (*enabled)(void *state, const struct fp_tracer_event *event);
-    /* What flame_prof_nif:tracer_due/1 answers, within a millisecond. NULL: []. */
+    /* The result of flame_prof_nif:tracer_due/1, within a millisecond. NULL: []. */
     ERL_NIF_TERM (*due)(void *state, ErlNifEnv *env);
     /* The process `tracee` is scheduled in, by a normal scheduler. 0: its flags go. NULL: 1. Of an
      * atom, for a process that is about to be born with the flags, the answer is ignored. */
     int (*keeps)(void *state, const struct fp_tracer_event *event);
     void (*trace)(void *state, const struct fp_tracer_event *event);
-    /* What flame_prof_nif:tracer_read/2 answers; meanwhile callbacks run. On a dirty scheduler, one
-     * caller at a time. NULL: nothing. */
+    /* The result of flame_prof_nif:tracer_read/2; callbacks run in the meantime. On a dirty
+     * scheduler, one caller at a time. NULL: nothing. */
     ERL_NIF_TERM (*read)(void *state, ErlNifEnv *env, ERL_NIF_TERM what);
 };
 

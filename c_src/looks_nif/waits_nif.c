@@ -13,7 +13,7 @@
 #include "terms/terms.h"
 #include "waits/waits.h"
 
-/* What a look reads by. */
+/* The data that a look needs to read. */
 struct looking {
     ErlNifEnv *env;
     struct fp_memory memory;

@@ -1,7 +1,7 @@
 /* xray_nif.c - looks at what a process holds, for flame_prof_xray, and at the binaries of all, for
- * flame_prof_binaries. A step takes some milliseconds
- * and may sleep between attempts, so it has a dirty I/O scheduler. Of the process's terms only
- * atoms leave: tags of tuples, names of records, keys. */
+ * flame_prof_binaries. A step takes some milliseconds and may sleep between attempts, so it has a
+ * dirty I/O scheduler. Only atoms of the process's terms leave the node: tags of tuples, names of
+ * records, keys. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_scan.h"
@@ -14,7 +14,7 @@
 #include "xray/xray.h"
 
 #define STEP_MAX (1u << 24)
-/* Of the whole, what a node has at least to be told; and how many are. */
+/* The least share of the whole at which a node is returned; and the most nodes. */
 #define SHARE_MIN 500u
 #define NODES_MAX 2000u
 

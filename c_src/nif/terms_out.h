@@ -2,7 +2,7 @@
  *
  * The VM trusts the terms of a NIF: an atom beyond its table of atoms ends the VM, then or later. A
  * word that was read from memory may be anything, so that it becomes a term here only
- * (tools/check_arrows.sh). Where it is no such term of this VM, `otherwise` is the answer.
+ * (tools/check_arrows.sh). If it is no such term of this VM, the result is `otherwise`.
  *
  * One thread, which may use `memory`. */
 #pragma once

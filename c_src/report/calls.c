@@ -300,7 +300,7 @@ static int by_length(const void *a, const void *b)
     return compare(x->reference.number, y->reference.number);
 }
 
-/* Of one reference the caller's first, if its samples show begin and end; else the longest. */
+/* The caller's first call of a reference, if its samples show begin and end; else the longest. */
 static int by_reference(const void *a, const void *b)
 {
     const struct fp_call *x = a, *y = b;

@@ -1,5 +1,5 @@
-/* demangle.c - a parser of one pass, which looks one or two characters ahead. What it passes over,
- * it writes, too, and takes back. */
+/* demangle.c - a parser of one pass, which looks one or two characters ahead. It also writes the
+ * parts that it skips, and takes them back. */
 #include "report/demangle.h"
 
 #include <stdbool.h>
@@ -374,7 +374,7 @@ static bool is_hash(struct fp_slice text)
     return true;
 }
 
-/* What is inside of a function, behind the function's own name. */
+/* The part inside of a function, behind the function's own name. */
 static struct name read_local(struct demangler *r)
 {
     struct name name = read_name(r), inner;

@@ -35,7 +35,7 @@ int fp_export_firefox(struct fp_profile *profile, const struct fp_query *query,
 
 /* The viewer's index: doc/dev/viewer_index.md. `is_packed`: small instead of mapped. */
 int fp_export_index(struct fp_profile *profile, struct fp_output *output, int is_packed);
-/* What the pieces before this one lack; the first one is a whole index. FP_ESTATE: a new row is
+/* The rows that the previous pieces lack; the first piece is a whole index. FP_ESTATE: a new row is
  * earlier than all before it, so that their times are others now; or the profile was thinned, or a
  * piece has failed. */
 int fp_export_index_piece(struct fp_profile *profile, struct fp_output *output);

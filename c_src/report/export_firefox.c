@@ -322,7 +322,7 @@ static void add_marker(struct firefox_writing *w, struct firefox_marker marker)
         w->marker[w->marker_count++] = marker;
 }
 
-/* Until when samples[i] tells the status: a process that no scheduler runs has no sample. */
+/* The end of the status of samples[i]: a process that no scheduler runs has no sample. */
 static int64_t end_of_status(const struct firefox_writing *w, const struct firefox_sample *samples,
                              size_t i, size_t count)
 {

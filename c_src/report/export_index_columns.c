@@ -23,7 +23,7 @@ const struct fp_column_kind fp_column_kind[] = {
 
 /* ------------------------------------------------------------------ columns -- */
 
-/* Of a packed index, arrays of more than bytes are coded with the rows. */
+/* In a packed index, arrays of numbers wider than a byte are coded with the rows. */
 static void place_coded(struct fp_index *w, struct fp_column *column)
 {
     if (!w->is_packed || fp_column_kind[column->type].size < 2 || column->count == 0 || w->err != 0)

@@ -23,7 +23,7 @@ struct fp_node_tick {
     size_t first;   /* its samples, by process, in fp_other_nodes.sample */
 };
 
-/* What a word `waits_for` names: `b@host/<0.71.0>`, `b@host/audit_log`. */
+/* The targets of a word `waits_for`: `b@host/<0.71.0>`, `b@host/audit_log`. */
 struct fp_node_target {
     uint32_t node;         /* 0: its files are not in the profile, or it is a text without a node */
     uint32_t first, count; /* processes of any node that may be it, in fp_other_nodes.process */

@@ -37,7 +37,7 @@ struct fp_process {
     int64_t first_us, last_us;
 };
 
-/* What a sample says of itself, but for references, which stand in its row. Texts. */
+/* The words of a sample, without references, which stand in its row. Texts. */
 struct fp_words {
     uint32_t message; /* `call:{get,_}`; 0: it has none, as below */
     uint32_t waits_for, request;
@@ -81,7 +81,7 @@ struct fp_warning {
     const char *what;
 };
 
-/* What the pieces of the index have so far: fp_export_index_piece() of export.h. */
+/* The contents of the pieces of the index so far: fp_export_index_piece() of export.h. */
 struct fp_index_mark {
     bool is_set, has_failed;
     struct fp_cursor cursor; /* behind the last row, which is at `row_bytes` */

@@ -148,7 +148,7 @@ static bool is_same(const struct merged *merged, const struct fp_row *row)
            merged->file == row->file && merged->scheduler == row->scheduler;
 }
 
-/* Where a period is the number of observations, but for the profiler's own rows. */
+/* Only a period that is a number of observations, and no row of the profiler itself. */
 static bool may_merge(const struct thinning *thinning, const struct fp_row *row)
 {
     const struct fp_profile *profile = thinning->profile;

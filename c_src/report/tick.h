@@ -1,5 +1,5 @@
 /* tick.h - the samples of one tick together: those of one file with equal times, which stand behind
- * each other (doc/format.md). What one process waits for another one does at the same tick.
+ * each other (doc/format.md). At the same tick one process waits for the work of another one.
  *
  * Not shared between threads. */
 #pragma once

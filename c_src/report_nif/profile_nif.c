@@ -207,7 +207,7 @@ static uint64_t count_processes(const struct fp_profile *profile)
     return count;
 }
 
-/* What is not in the profile, of all files. */
+/* The losses of all files: parts that are not in the profile. */
 static void put_losses(ErlNifEnv *env, ERL_NIF_TERM *map, const struct fp_profile *profile)
 {
     uint64_t bad = 0, damaged = 0, cut_off = 0, lost_text = 0, messages = 0, left_out = 0;

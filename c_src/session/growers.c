@@ -8,9 +8,9 @@
 
 enum kind { QUEUE, MEMORY, KINDS };
 
-/* What is no growth. A server at 90 % of its capacity has more than 64 messages in 0.1 % of all
- * looks (M/M/1: 0.9^64). A heap of up to 2.4 MiB changes by less than 1 MiB when the collector
- * takes the next size (erl_gc.c heap_sizes). */
+/* Changes that are no growth. A server at 90 % of its capacity has more than 64 messages in 0.1 %
+ * of all looks (M/M/1: 0.9^64). A heap of up to 2.4 MiB changes by less than 1 MiB when the
+ * collector takes the next size (erl_gc.c heap_sizes). */
 static const int64_t floor_of[KINDS] = {64, 1024}; /* messages; KiB */
 
 /* Passes for which a process keeps its place after it has grown: a minute, by default. */
@@ -19,8 +19,8 @@ static const int64_t floor_of[KINDS] = {64, 1024}; /* messages; KiB */
 #define ROOM 4u
 /* Structures of one pass. One takes some 0.2 us: a twentieth of the budget, by default. */
 #define READS_MAX 8192u
-/* Of the processes that have not run, so many at most are read in each pass; a sixteenth of all, if
- * that is more: then a pass over idle processes takes a tenth longer. */
+/* The most processes that have not run and are read in each pass; a sixteenth of all, if that is
+ * more: then a pass over idle processes takes a tenth longer. */
 #define IDLE_READS 512u
 #define IDLE_TURNS_MAX 16u
 /* Slots of one cache line of the table: the VM fills it by columns (process_table.c). */

@@ -22,7 +22,7 @@
 
 struct fp_growers;
 
-/* What a pass knows of a process whose reductions it has read. */
+/* The data of a pass about a process whose reductions it has read. */
 enum fp_change { FP_CHANGE_UNREADABLE, FP_CHANGE_NONE, FP_CHANGE_RAN, FP_CHANGE_NEW };
 
 /* A process, and what it is selected for. Among equal scores the greater value is first: in a short
@@ -50,7 +50,7 @@ struct fp_growers_options {
     size_t bytes_n;
 };
 
-/* 0 or FP_ENOMEM. What the options point to must outlive it. */
+/* 0 or FP_ENOMEM. The memory that the options point to must outlive it. */
 int fp_growers_create(struct fp_growers **growers, const struct fp_growers_options *options);
 /* NULL is nothing. */
 void fp_growers_destroy(struct fp_growers *growers);

@@ -20,7 +20,7 @@ _Static_assert(TERMS <= FP_WALK_COPIES, "the walk takes every copy of read_messa
 #define SITES 3u
 #define PAGE UINT64_C(4096)
 
-/* What is known of one copy while the terms are read. */
+/* The state of one copy while the terms are read. */
 struct one {
     const struct target_copy *copy;
     uint8_t is_serving, waits, has_work;
@@ -151,7 +151,7 @@ uint32_t fp_off_cpu_work_spans(struct target_copy *copy, uint64_t *room,
     return n;
 }
 
-/* What could not be read is not there. */
+/* Unreadable parts are left out. */
 uint32_t fp_off_cpu_work_found(struct target_copy *copy, const struct fp_safe_read_span *span)
 {
     struct fp_heap_copy *heap = &copy->heap;

@@ -45,7 +45,7 @@ struct target {
     struct fp_otel_places otel;
 };
 
-/* What is copied with the stack of a process that waits for the answer to a call. */
+/* The words copied with the stack of a process that waits for the reply to a call. */
 struct fp_heap_copy {
     const struct fp_site *site; /* where it waits; NULL: for no other */
     uint32_t tail_words, root_words;

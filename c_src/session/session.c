@@ -233,7 +233,7 @@ static int create_sampler(struct fp_session *session)
     return fp_sampler_create(&session->sampler, options);
 }
 
-/* What reads the VM: memory, and the names of code. */
+/* The readers of the VM: memory, and the names of code. */
 static int create_symbols(struct fp_session *session)
 {
     struct fp_ranges mapped;

@@ -25,7 +25,7 @@ struct topk {
     struct fp_candidate *last; /* of the ranking's last pass */
 };
 
-/* What would be among the largest of a ranking, if it is a process. */
+/* A value that would be among the largest of a ranking, if it is a process. */
 struct contender {
     struct topk *k;
     struct fp_candidate candidate;

@@ -437,8 +437,8 @@ static void begin(struct fp_writer *writer)
 
 int64_t fp_writer_step(struct fp_writer *writer)
 {
-    /* acquire: partners are the releases in request() and fp_writer_stop(). What was pushed before
-     * the request is in the ring for the drain that follows. */
+    /* acquire: partners are the releases in request() and fp_writer_stop(). Records pushed before
+     * the request are in the ring for the next drain. */
     uint64_t requests = atomic_load_explicit(&writer->requests, memory_order_acquire);
 
     if (writer->drain_at_ms == 0)
@@ -544,7 +544,8 @@ void fp_writer_destroy(struct fp_writer *writer)
     free(writer);
 }
 
-/* Adds a ticket or TRIGGER_BIT to the requests. What they were: with STOP_BIT nothing was added. */
+/* Adds a ticket or TRIGGER_BIT to the requests and returns their previous state: with STOP_BIT
+ * nothing was added. */
 static uint64_t request(struct fp_writer *writer, uint64_t more)
 {
     /* relaxed: the exchange below checks it. */

@@ -30,13 +30,13 @@ bool fp_fs_is_full(int err)
     return err == -ENOSPC || err == -EDQUOT;
 }
 
-/* Of a call that fails with -1 and errno. */
+/* The error of a call that fails with -1 and errno. */
 static int error_of(int result)
 {
     return result < 0 ? -errno : result;
 }
 
-/* Of a call of libuv's. */
+/* The error of a call of libuv. */
 static int done(uv_fs_t *request, int result)
 {
     uv_fs_req_cleanup(request);

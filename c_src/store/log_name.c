@@ -42,7 +42,7 @@ bool fp_log_is_node(const char *text)
     return strchr(text, '@') != NULL && strlen(text) < FP_LOG_NODE_ROOM;
 }
 
-/* What stands behind the key: nothing, or a point and the node. */
+/* The text behind the key: nothing, or a point and the node. */
 static bool read_node(struct fp_log_name *name, const char *text, size_t size)
 {
     name->node[0] = '\0';

@@ -20,7 +20,7 @@
 #define FP_LOG_KEY_ROOM 64
 #define FP_LOG_NODE_ROOM 160
 
-/* What a file has. */
+/* The kinds of a file. */
 enum fp_log_kind { FP_LOG_SAMPLES, FP_LOG_ALLOCATIONS };
 
 struct fp_log_name {

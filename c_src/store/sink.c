@@ -29,7 +29,7 @@
 #define TEXT_ROOM FP_SINK_WHY_ROOM
 #define RETRY_FIRST_MS 1000
 #define RETRY_MOST_MS 32000
-/* What is buffered is dropped in so many pieces. */
+/* The buffer is dropped in this many pieces. */
 #define BUFFER_PIECES 8u
 #define SECOND_NS INT64_C(1000000000)
 

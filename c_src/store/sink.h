@@ -68,8 +68,8 @@ int fp_sink_write(struct fp_sink *sink, const char *text, size_t size, uint64_t 
 uint64_t fp_sink_block(const struct fp_sink *sink);
 /* The next text is the first of a file. */
 bool fp_sink_begins_file(const struct fp_sink *sink);
-/* Unix time less monotonic time for the text that follows: files are named by it. Where a file has
- * text, another is begun. 0; FP_EFULL or FP_ENOMEM, and the offset is as it was. */
+/* Unix time less monotonic time for the text that follows: files are named by it. If the file has
+ * text, another one is begun. 0; FP_EFULL or FP_ENOMEM, and the offset is as it was. */
 int fp_sink_set_offset(struct fp_sink *sink, int64_t offset_ns);
 
 /* Writes what is buffered, *text bytes of *weight samples, and all that follows to a file. */
@@ -77,7 +77,7 @@ void fp_sink_trigger(struct fp_sink *sink, uint64_t *text, uint64_t *weight);
 bool fp_sink_is_buffering(const struct fp_sink *sink);
 
 /* Everything to the file, and to the disk as `sync` says. `is_forced`: before the next try is due,
- * too. 0 or FP_EIO, also for a file that could not be finished since the flush before. */
+ * too. 0 or FP_EIO, also if a file could not be finished since the previous flush. */
 int fp_sink_flush(struct fp_sink *sink, bool is_forced);
 
 /* The text so far to the file, for who reads it meanwhile: no flush that is counted or

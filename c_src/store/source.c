@@ -229,8 +229,8 @@ static void leave_frame(struct fp_source *source)
     give_up(source);
 }
 
-/* The end of the file is missing. Where a whole frame is found behind this one's beginning its size
- * was damaged; else what there is of it is read at last. */
+/* The end of the file is missing. If a whole frame follows the beginning of this one, its size was
+ * damaged; otherwise the part that exists is read at the end. */
 static int leave_rest(struct fp_source *source)
 {
     source->state.is_cut_off = 1;
@@ -311,7 +311,7 @@ static int decode_zstd(struct fp_source *source)
     if (left == 0 || out.pos == HELD_BYTES)
         source->ready = out.pos;
     source->is_begun |= left != 0 && out.pos == HELD_BYTES;
-    /* What seemed to end behind the file had a damaged size. */
+    /* A frame that seemed to end behind the file had a damaged size. */
     if (left == 0 && source->state.is_cut_off) {
         source->state.is_cut_off = 0;
         source->state.damaged += !source->is_rest; /* if so, the file has grown */
@@ -340,7 +340,7 @@ static int read_held(struct fp_source *source, int (*decode)(struct fp_source *)
     return 0;
 }
 
-/* What is there already is of the file before. */
+/* The bytes that are there belong to the previous file. */
 static int make_room(struct fp_source *source)
 {
     if (source->held == NULL)

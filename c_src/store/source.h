@@ -37,8 +37,8 @@ int fp_source_open(struct fp_source **source, const char *path, char *why, size_
 int fp_source_open_at(struct fp_source **source, const char *path, uint64_t from, int is_part,
                       char *why, size_t why_size);
 void fp_source_close(struct fp_source *source);
-/* Closes the file; the memory stays, for fp_source_reopen() alone. What reads a growing file each
- * second spends a tenth of its time on new memory otherwise. */
+/* Closes the file; the memory stays, for fp_source_reopen() alone. Otherwise a reader of a growing
+ * file spends a tenth of its time on new memory. */
 void fp_source_rest(struct fp_source *source);
 /* fp_source_open_at() with this source's memory. After an error the source is closed. */
 int fp_source_reopen(struct fp_source *source, const char *path, uint64_t from, int is_part,

@@ -40,7 +40,7 @@ static void put(struct copy *copy, enum shape shape, const void *bytes, size_t s
     copy->at += size;
 }
 
-/* Where the number of elements is to be written. */
+/* The place for the number of elements. */
 static unsigned char *put_header(struct copy *copy, enum shape shape, size_t size)
 {
     uint32_t numbers[2] = {size > UINT32_MAX ? UINT32_MAX : (uint32_t)size, 0};
@@ -157,7 +157,7 @@ static void put_list(struct copy *copy, ERL_NIF_TERM term, uint32_t depth)
         n++;
     }
     put_count(count, n);
-    /* Of a cut list the tail is a list. */
+    /* The tail of a cut list is a list. */
     if (enif_is_empty_list(copy->env, tail))
         *copy->at++ = SHAPE_NIL;
     else if (is_full(copy) || enif_is_list(copy->env, tail))

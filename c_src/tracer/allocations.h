@@ -117,7 +117,7 @@ struct fp_allocations_options {
 
 struct fp_allocations;
 
-/* 0, FP_ENOMEM or FP_EINVAL. What options point to must outlive it. */
+/* 0, FP_ENOMEM or FP_EINVAL. The memory that the options point to must outlive it. */
 int fp_allocations_create(struct fp_allocations **allocations,
                           const struct fp_allocations_options *options);
 /* No thread is inside. */

@@ -66,7 +66,7 @@ void fp_events_commit(struct fp_events *events, uint32_t thread);
  * thread writes out of order; two threads may by the time between the clock and the commit. */
 const void *fp_events_peek(struct fp_events *events, int64_t until_ns, size_t *size);
 void fp_events_release(struct fp_events *events);
-/* Of one that cannot be read: it is lost, and not written. */
+/* An event that cannot be read is lost, and not written. */
 void fp_events_release_lost(struct fp_events *events);
 
 /* ANY THREAD. Exact when no thread is within a function above. */

@@ -1,8 +1,8 @@
 /* latency.h - how long calls of some functions take: histograms, parts by caller and by process.
  *
- * A call is timed from its begin to its return, or to the exception that leaves it. Those that
- * return are in the histogram; those that do not are counted apart. Own time is the call's without
- * that of measured functions that it has called.
+ * A call is timed from its begin to its return, or to the exception that leaves it. Calls that
+ * return are in the histogram; the others are counted apart. Own time is the call's without that of
+ * measured functions that it has called.
  *
  * Under pressure one of 2^k calls is measured: a call that is left out costs a random number. A
  * function that has been seen to call itself is not sampled: what is inside of a call that was left
@@ -33,7 +33,7 @@ struct fp_latency_totals {
     uint64_t left_out; /* calls, by sampling */
 };
 
-/* What one caller, or one process, has called. */
+/* The calls of one caller, or of one process. */
 struct fp_latency_part {
     uint32_t function;
     uint64_t key[3]; /* all 0: those for which there was no room */

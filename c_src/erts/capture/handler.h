@@ -59,9 +59,8 @@ struct fp_capture_scheduler {
     uint64_t bottom;      /* the last word of every Erlang stack; 0: not known */
 };
 
-/* What the handler copied. While the collector exchanges the heaps, the stack is in the new one,
- * and the structure does not have its bounds yet (erl_gc.c): then the stack ends at its last
- * word. */
+/* The handler's copies. While the collector exchanges the heaps, the stack is in the new one, and
+ * the structure does not have its bounds yet (erl_gc.c): then the stack ends at its last word. */
 struct fp_capture {
     uint8_t result, place, top_in;
     uint64_t process; /* address of its structure */

@@ -92,7 +92,7 @@ void fp_sigcapture_shutdown_abort(uint64_t owner);
 unsigned fp_sigcapture_count(void);
 unsigned fp_sigcapture_registered(void);
 
-/* What registration found of the VM's code; valid with one registered. */
+/* The VM's code as registration found it; valid with one registered scheduler. */
 void fp_sigcapture_code(struct fp_range *fragments, uint64_t *nif_return);
 
 /* Address of the slot's ErtsSchedulerData, 0 when it is not registered. */

@@ -91,7 +91,7 @@ int fp_from_read(struct fp_walk *walk, const struct fp_envelopes *envelope, uint
 
 /* ----------------------------------------------------------- envelopes -- */
 
-/* What an envelope's second element has to be. */
+/* The required second element of an envelope. */
 enum second { ANY, FROM_OR_ANY, FROM, REF, PID, PID_OR_PORT };
 
 #define ELEMENTS_MAX 5u

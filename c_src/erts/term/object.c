@@ -8,7 +8,7 @@
 #define SUBTAG(header) ((header)&0x3f)
 #define WORDS(header) ((header) >> 6)
 
-/* What a header can have without being damaged: MAX_ARITYVAL + 1. */
+/* The most that an undamaged header can have: MAX_ARITYVAL + 1. */
 #define WORDS_END (UINT64_C(1) << 26)
 
 /* Bytes of a binary of so many bits. */

@@ -15,7 +15,7 @@
 #define MAP_HEAD 3u
 #define SLOTS 3u /* of a dictionary, in words */
 #define BIG_SUBTAG 0x08u
-/* Of a dictionary most slots that are in use. */
+/* The most used slots of a dictionary that are read. */
 #define DICTIONARY_WORDS 24u
 /* A window of the heap goes so far behind what is needed first; all else of it lies before: a
  * context is younger than what it holds, and that lies below it until it is collected. */

@@ -27,8 +27,8 @@
 #include "erts/layout.h"
 #include "format/record.h"
 
-/* What was looked at on the heap: as long as a process does not change its span and collects no
- * garbage, it is what will be looked at the next time. */
+/* The words of the heap that were read: while a process does not change its span and collects no
+ * garbage, the next read needs the same words. */
 #define FP_OTEL_PLACES 8u
 struct fp_otel_places {
     uint64_t entry; /* of the dictionary, or a list of such */

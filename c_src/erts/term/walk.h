@@ -72,8 +72,8 @@ struct fp_term {
     struct fp_remote remote;
 };
 
-/* One read: so many words, or up to the end of the page. What it has read beside the term is at
- * hand for the terms after it: the parts of a message mostly lie together. */
+/* One read: so many words, or up to the end of the page. The bytes read beside the term are kept
+ * for the next terms: the parts of a message usually lie together. */
 #define FP_WALK_WORDS 32u
 
 /* A part of memory that the caller has copied, from the address `at` on. */
@@ -89,7 +89,7 @@ struct fp_walk {
     const struct fp_layout *layout;
     uint32_t atoms;  /* number of atoms; an atom from there on is unreadable */
     uint32_t budget; /* reads left; at 0 all that is not at hand is unreadable */
-    /* What is at hand: of the caller, and of the last read. */
+    /* The kept bytes: those of the caller, and those of the last read. */
     uint32_t copies, near_words;
     struct fp_walk_copy copy[FP_WALK_COPIES];
     uint64_t near_at;
@@ -108,8 +108,8 @@ void fp_walk_again(struct fp_walk *walk, uint32_t budget);
  * caller has at most FP_WALK_COPIES, which it asserts: one more is left out and read again. */
 void fp_walk_copy(struct fp_walk *walk, uint64_t address, const uint64_t *word, uint32_t words);
 
-/* What `word` is. Costs no read for what is immediate or at hand, else one, two for remote terms;
- * one more for an atom that is newer than the walk. */
+/* The kind of `word`. Costs no read for what is immediate or at hand, else one, two for remote
+ * terms; one more for an atom that is newer than the walk. */
 void fp_walk_term(struct fp_walk *walk, uint64_t word, struct fp_term *term);
 
 /* `n` words at `address`, valid until the next call of a walk; NULL: they cannot be read. No read
