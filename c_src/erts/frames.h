@@ -25,7 +25,7 @@ struct fp_stack_frame {
 uint32_t fp_frames_read(struct fp_stack_frame *frame, uint32_t room, const struct fp_ranges *code,
                         uint64_t i, const uint64_t *word, uint32_t words);
 
-/* What the slot holds; 0, which is no term, for one that the frame does not have. */
+/* The content of the slot; 0, which is no term, if the frame does not have it. */
 static inline uint64_t fp_frame_slot(const struct fp_stack_frame *frame, const uint64_t *word,
                                      uint32_t slot)
 {

@@ -13,8 +13,8 @@ void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid, uint32_t *numb
  * known. */
 int fp_port_number(const struct fp_layout *layout, uint64_t port, uint64_t *number);
 
-/* A slot's word may point to a freed structure, or to the VM's marker: a process is what is alive
- * and has an id of this slot. `id` and `state` are the structure's. */
+/* A slot's word may point to a freed structure, or to the VM's marker: an entry is a process if it
+ * is alive and has an id of this slot. `id` and `state` are the structure's. */
 int fp_process_is_of_slot(const struct fp_layout *layout, uint64_t id, uint32_t state,
                           uint32_t slot);
 

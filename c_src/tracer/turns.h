@@ -65,8 +65,8 @@ void fp_turn_count(struct fp_turn *turn, double words);
  * `words` by those of the debt, when it is known to have large windows: then it leaves. */
 int fp_turn_keeps(struct fp_turns *turns, struct fp_turn *turn, double *words, double *variance);
 
-/* The processes whose turns are due, at most so many. One in a gap that is not of the share
- * leaves. */
+/* The processes whose turns are due, at most so many. A process in a gap that does not belong to
+ * the share leaves. */
 uint32_t fp_turns_poll(struct fp_turns *turns, const struct fp_share *share, uint64_t *pids,
                        uint32_t most);
 /* Words of the debts with the weights of the share, as of the last poll. */

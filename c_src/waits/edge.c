@@ -186,7 +186,7 @@ static void hand_written_edge(const struct fp_top *top, struct fp_walk *walk, st
     set_target(wait, &found);
 }
 
-/* Without a target for any other term: it is not known who has it. */
+/* Any other term has no target: its holder is unknown. */
 static void only_edge(const struct fp_top *top, struct fp_walk *walk, uint64_t word,
                       struct fp_wait *wait)
 {

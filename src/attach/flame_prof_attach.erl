@@ -39,11 +39,12 @@
 -define(ROOTS, [?AGENT, flame_prof_info, flame_prof_sup, flame_prof_triggers,
     flame_prof_remote_sampler, flame_prof_recording]).
 
-%% What the agent calls where it starts no session.
+%% The function that the agent calls if it starts no session.
 -define(AGENT_CALLS, [flame_prof_agent_library, flame_prof_error, flame_prof_schedulers,
     flame_prof_temporary]).
 
-%% What the node gets: these with what they call, or all that can be lent, for a command.
+%% The modules for the node: these with the modules that they call, or all that can be sent, for a
+%% command.
 -type lent() :: flame_prof_preflight:command() | {look, [module(), ...]}.
 
 %% @doc Send everything to the node. Refused where the library is incompatible, or

@@ -46,7 +46,7 @@ other_libc({musl, Which}, glibc) ->
 other_libc({glibc, Which}, musl) ->
     io_lib:format("it runs on glibc (~ts), and the library of flame_prof needs musl", [Which]);
 other_libc(_, _) ->
-    %% The same, or loading it tells.
+    %% The same; otherwise loading it reports the error.
     none.
 
 %% By what it asks the loader for.

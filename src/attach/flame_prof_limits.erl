@@ -90,7 +90,7 @@ heap(#{size := Words, kill := true}) when Words > 0 ->
 heap(_) ->
     [].
 
-%% What has a size, and may not go beyond it.
+%% Resources with a size and a limit.
 carriers(Areas) when is_list(Areas) ->
     [
         {Resource, Used, Total}
@@ -156,7 +156,7 @@ no_descriptor(Answers) ->
     lists:any(fun(Answer) -> Answer =:= {error, emfile} orelse Answer =:= {error, enfile} end,
         Answers).
 
-%% What the VM was allowed when it started.
+%% The limits of the VM at its start.
 all_taken({ok, [Polls]}) ->
     case [Most || Poll <- Polls, {max_fds, Most} <- Poll, is_integer(Most), Most > 0] of
         [] -> [{files, 1, 1}];

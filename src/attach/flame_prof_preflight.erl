@@ -146,7 +146,7 @@ there({Noun, Unit, Option}, #{used := Used, limit := Limit}) ->
     ["has ", amount(Unit, max(0, Limit - Used)), " of ", amount(Unit, Limit), " ", Noun,
         [[" (", Option, ")"] || Option =/= ""]].
 
-%% What there is of it, its unit, and the option that has the limit.
+%% The resource, its unit, and the option that sets the limit.
 names(atoms) -> {"atoms free", count, "erl +t"};
 names(processes) -> {"processes free", count, "erl +P"};
 names(ports) -> {"ports free", count, "erl +Q"};

@@ -228,7 +228,7 @@ taken(Generation, {ok, Items}, #writer{ref = Ref} = State) ->
         error:badarg -> nonsense(State)
     end.
 
-%% What only counts.
+%% Items that are only counted.
 push(Items, #writer{phase = Phase, ref = Ref} = State) when Phase =:= running; Phase =:= ending ->
     try
         _ = flame_prof_nif:session_push(Ref, Items),

@@ -128,7 +128,7 @@ borrowing(Nodes, Without, Timeout, Fun) ->
     borrowing(Nodes, flame_prof_top_sampler, Without, Timeout, Fun).
 
 %% @doc Module: what the command calls; a node's own flame_prof may be too old to have it. A look
-%% calls these and no others, and the first tells whether the node has them.
+%% calls only these, and the first call shows whether the node has them.
 -spec borrowing([node()], module() | {look, [module(), ...]}, flame_prof_attach:without(),
     timeout(), fun(() -> Answer)) -> Answer | {error, flame_prof:reason()}.
 borrowing(Nodes, {look, [Module | _]} = Lent, Without, Timeout, Fun) ->
@@ -230,7 +230,7 @@ stopped(Target) ->
 whole(#{failure := Why}, #target{state = sampling} = Target) -> lost(Why, Target);
 whole(_Run, Target) -> Target.
 
-%% Where the node is named already.
+%% For texts that already name the node.
 why({Class, #{reason := Why}}) when Class =:= node; Class =:= attach -> Why;
 why(Reason) -> flame_prof:format_error(Reason).
 

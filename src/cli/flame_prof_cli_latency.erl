@@ -104,7 +104,7 @@ told(Node, Answer, _Parsed) ->
     Name = flame_prof_cli_out:bold(atom_to_list(Node)),
     put([Name, "\n", flame_prof_latency_text:format(Answer)]).
 
-%% What the function answers, or why it was not called.
+%% The result of the function, or why it was not called.
 call(Node, Module, Function, Args, Parsed) ->
     Timeout = flame_prof_cli_nodes:timeout(Parsed),
     case flame_prof_remote:call(Node, Module, Function, Args, Timeout) of

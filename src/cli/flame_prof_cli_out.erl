@@ -76,7 +76,7 @@ complain(Text) ->
         false -> _ = file:write(standard_error, encoded(Text)), ok
     end.
 
-%% A terminal that has gone away is no reason to end: there is something to be kept.
+%% A closed terminal does not end the command: its files must be kept.
 shown(Bytes) ->
     try port_command(get(?MODULE), Bytes) of
         true -> ok

@@ -76,7 +76,7 @@ report(Files, Out, Options) ->
     ok | damaged | {error, unicode:chardata() | flame_prof:reason()}.
 report_of(Sent, Out, Options) ->
     ok = flame_prof_cli_out:progress(["writing ", Out]),
-    %% What is printed is printed by this process, which has the output.
+    %% This process prints, because it has the output.
     Written = flame_prof_temporary:with_files(Sent, fun(Files) ->
         viewer(flame_prof_report, write, [Files, Out, Options])
     end),

@@ -249,7 +249,7 @@ has_tree(Options) ->
     lists:member(value(as, Options),
         [aoff, aoffcbf, aoffcaobf, ageffcaoff, ageffcbf, ageffcaobf]).
 
-%% What erlang:memory/0 asks for. Another release may say it otherwise: then it stays unknown.
+%% The numbers of erlang:memory/0. Another release may say it otherwise: then it stays unknown.
 fixes() ->
     Ref = make_ref(),
     try

@@ -26,8 +26,8 @@
 %% were met than they have, are `partial', too, and counted in `tables_moved'. `alone' of a table
 %% that grows meanwhile is an upper bound.
 %%
-%% `not_looked_in' names what is not read: queues of ports, timers, literals. What only they refer
-%% to is in `no_holder'.
+%% `not_looked_in' names what is not read: queues of ports, timers, literals. Binaries that only
+%% these hold are in `no_holder'.
 %%
 %% Before it, two processes of flame_prof's own, whose binaries are known, are looked at. If these
 %% are reported wrongly, the look is refused.

@@ -23,7 +23,7 @@ format(#{binaries := Binaries, found := Found, all_holders := All, holders := Ho
         pins(Holders, Look)
     ].
 
-%% What the VM has: of that not all need be found.
+%% The memory of the VM, of which a part may not be found.
 all(#{memory := Bytes}) -> Bytes;
 all(#{found := Bytes}) -> Bytes.
 

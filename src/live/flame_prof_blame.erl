@@ -115,7 +115,7 @@
 -define(COLUMNS, 100).
 
 -type wanted() :: gc | {mfa, binary()} | {any_arity, binary()} | {name, binary()}.
-%% What is looked for in a stack.
+%% The target to search in a stack.
 
 -type frame() :: flame_prof_samples:frame().
 
@@ -127,7 +127,7 @@
 %% `through': the BIF or NIF that the caller called.
 
 -type found() :: {kind(), Pid :: binary(), [frame()], Samples :: pos_integer()}.
-%% What was found: the samples of a stack in a process.
+%% The result: the samples of a stack in a process.
 
 %% @private Measures for so many milliseconds, 10 to 60000, and answers.
 -spec report(target(), pos_integer()) -> {ok, report()} | {error, flame_prof:reason()}.
@@ -497,7 +497,7 @@ next([]) -> "";
 next([{Caller, _}]) -> [" < ", shown(Caller)];
 next([{Caller, _} | More]) -> [" < ", shown(Caller), ", ", integer_to_list(length(More)), " more"].
 
-%% What is Elixir's, the Elixir way. In the report it is as it stands in the file.
+%% Names of Elixir, as Elixir writes them. In the report it is as it stands in the file.
 shown(Name) -> flame_prof_names:function(Name).
 
 table(Title, What, Rows) ->

@@ -131,7 +131,7 @@ memory_rss() -> ?NOT_LOADED.
 -spec tables_probe() -> ok | known | {error, atom() | {atom(), binary()}}.
 tables_probe() -> ?NOT_LOADED.
 
-%% What Erlang says of a table: c_src/looks_nif/tables_nif.c.
+%% Erlang's data of a table: c_src/looks_nif/tables_nif.c.
 -type table_fact() :: {
     reference(), ref_numbers(), Owner :: pid(), Heir :: pid() | none, Name :: atom(),
     Keypos :: pos_integer(), Status :: non_neg_integer(), Objects :: non_neg_integer(),
@@ -179,7 +179,7 @@ binaries_look(_, _) -> ?NOT_LOADED.
 %% N0, N1, N2 of #Ref<0.N2.N1.N0>.
 -type ref_numbers() :: {non_neg_integer(), non_neg_integer(), non_neg_integer()}.
 
-%% What a term is: identifiers and shapes, no values.
+%% The kind of a term: identifiers and shapes, no values.
 -type view() ::
     {atom, atom()}
     | {pid, pid()}

@@ -56,7 +56,7 @@
         unknown := [binary()]
     }.
 %% `off': allocators that `+M' flags turned off; malloc has their memory. `vm': what
-%% `erlang:memory/0' says, without the native engine. `unknown': what could not be told, and why.
+%% `erlang:memory/0' says, without the native engine. `unknown': missing values, with the reasons.
 
 -type super_carrier() :: #{bytes := non_neg_integer(), used_bytes := non_neg_integer()}.
 %% With `+MMscs' only: one mapping, made at the start, that holds carriers.

@@ -96,7 +96,7 @@
     processes := flame_prof_tables_counted:counted(),
     unknown := [binary()]
 }.
-%% `ms': between the looks. `unknown': what could not be told, and why.
+%% `ms': between the looks. `unknown': missing values, with the reasons.
 
 -define(FOR_MOST_MS, 60000).
 -define(FOR_GROWTH_MS, 1000).

@@ -46,12 +46,12 @@
     options :: options(),
     engine = portable :: flame_prof_top_reader:engine(),
     ranking :: undefined | flame_prof_top_ranking:ranking(),
-    %% Of the messages that belong to the view: those of the view before are not heard.
+    %% Only messages of the present view count: those of the previous view are dropped.
     tag = make_ref() :: reference(),
     passes = 0 :: non_neg_integer(),
     pass_us = 0 :: integer(),
     selected = #{} :: flame_prof_top_ranking:selected() | #{},
-    %% Of the pass before: one that could not be read in a pass is not lost at once.
+    %% The previous pass: a process that could not be read in one pass is not lost at once.
     before = [] :: [pid()],
     since_us = 0 :: integer(),
     seen = #{} :: #{pid() => flame_prof_top_rows:seen()},
@@ -145,7 +145,7 @@ later(Ms, Message, #state{tag = Tag}) ->
     _ = flame_prof_clock:send_after(Ms, {Message, Tag}),
     ok.
 
-%% Of a new view nothing is known.
+%% A new view has no data yet.
 restarted(#state{engine = Engine, options = Options} = State0) ->
     #{by := By, filter := Filter, rows := Rows} = Options,
     State = State0#state{

@@ -25,7 +25,7 @@
 %% == When there is an answer ==
 %% It is exact: the process stood still from the beginning of the look to its end. If the process
 %% ran, the look begins again until `time_limit'; then there is an error. So a process with a small
-%% heap is told while it works; one with a heap of a GB has to wait for some seconds.
+%% heap can be read while it works; one with a heap of a GB must wait for some seconds.
 %%
 %% Before it, two processes of flame_prof's own, whose terms are known, are looked at. If these are
 %% reported wrongly, the look is refused.

@@ -11,7 +11,7 @@
 -define(SMALL_MOST, 0.001).
 -define(LINES, 30).
 -define(INDENT_MOST, 12).
-%% Of a way without a branch one line is told: where all but this share goes on.
+%% A path without a branch is one line: if all but this share goes on.
 -define(ON, 0.95).
 -define(TYPES, 12).
 -define(PINS, 5).

@@ -9,8 +9,8 @@
 %% Of the ticks or of the samples of a session, below which a table or an export does not tell.
 -define(TOLD_PERCENT, 1).
 
-%% @doc What Use makes of the profile of these files, which is closed afterwards. Limits are options
-%% of {@link flame_prof_profile:read/2}. Refused as by {@link refused/1}.
+%% @doc Calls Use with the profile of these files, and closes the profile afterwards. Limits are
+%% options of {@link flame_prof_profile:read/2}. Refused as by {@link refused/1}.
 -spec read(
     flame_prof_samples:files(),
     map(),

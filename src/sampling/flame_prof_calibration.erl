@@ -2,10 +2,9 @@
 %%
 %% A handful of probe processes are brought into states whose figures all
 %% differ: heaps, old heaps, binaries, collections, messages, dictionaries,
-%% priorities. What `erlang:process_info/2' says of them is handed to the C
-%% library, which looks for the one place in their memory where it stands and
-%% compares it with the table of the release (c_src/erts/layout_solve.c). The
-%% probes are gone when {@link ensure/1} returns.
+%% priorities. The C library gets their values of `erlang:process_info/2', searches their memory for
+%% the one place of each value, and compares it with the table of the release
+%% (c_src/erts/layout_solve.c). The probes are gone when {@link ensure/1} returns.
 %%
 %% Some 50 ms, once in a VM's life: the layout is kept by the agent, which takes it as a value of
 %% the library of looks. A

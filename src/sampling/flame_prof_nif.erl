@@ -126,8 +126,8 @@ session_flush(_) -> ?NOT_LOADED.
 -spec session_follow(session()) -> ok | {error, closed}.
 session_follow(_) -> ?NOT_LOADED.
 
-%% What is held goes to a file, and all that comes from now on. A note has at most
-%% 511 bytes, and no zero byte.
+%% The buffered samples and all later ones go to a file. A note has at most 511 bytes, and no zero
+%% byte.
 -spec session_commit(session(), Note :: binary()) -> ok | {error, closed | state}.
 session_commit(_, _) -> ?NOT_LOADED.
 
@@ -202,7 +202,7 @@ allocators_read() -> ?NOT_LOADED.
 
 -type value_name() :: layout | allocators | sites.
 
-%% What this library knows of the VM as a value, for the library of looks. `undefined': nothing, or
+%% This library's knowledge of the VM as a value, for the library of looks. `undefined': nothing, or
 %% of the sites: the code at one of them has changed.
 -spec value(value_name()) -> binary() | undefined.
 value(_) -> ?NOT_LOADED.

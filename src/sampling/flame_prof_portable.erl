@@ -253,7 +253,7 @@ tick(#engine{missed = Missed, processes = Processes, clock_offset_us = Offset} =
     Rested = (Ended + Took) div 1000,
     schedule(first_due_after(Rested, State), State#engine{worked = State#engine.worked + Took}).
 
-%% What has not been reported as missed yet, and is not going to be made up for.
+%% Missed ticks that have not been reported yet.
 last_tick(#engine{due = Due, missed = Missed} = State) ->
     Reported = Due - Missed - 1,
     case passed(flame_prof_clock:now_ms(), State) - Reported of
@@ -336,7 +336,7 @@ push(Items, #engine{transport = Transport} = State) ->
         Answer -> answered(Answer, State)
     end.
 
-%% What was refused may have been a definition: all is told anew.
+%% A refused item may have been a definition: all definitions are sent again.
 answered({taken, Transport}, State) -> State#engine{transport = Transport};
 answered({refused, Transport}, State) -> tell_all_anew(State#engine{transport = Transport}).
 

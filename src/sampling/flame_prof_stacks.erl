@@ -2,9 +2,9 @@
 %%
 %% A stack is sent once, as the ids of its frames, and a frame once, as text; later both are
 %% numbers. The two tables are bounded by what the writer keeps. A full table is emptied and filled
-%% anew: what a number meant is told again before the number is used again, so nothing has to be
-%% remembered of the time before. That is simpler than evicting one by one and, at some thousand
-%% distinct stacks between two emptyings, costs next to nothing.
+%% anew: the meaning of a number is sent again before the number is used again, so no earlier state
+%% is needed. That is simpler than evicting one by one and, at some thousand distinct stacks between
+%% two emptyings, costs next to nothing.
 -module(flame_prof_stacks).
 
 -include("flame_prof_internal.hrl").

@@ -255,7 +255,7 @@ following(State) ->
         false -> off
     end.
 
-%% What the sampler is told.
+%% The message to the sampler.
 
 %% In the order of their right to a place. A pinned process stays when the engine has to
 %% do with fewer to keep within its budget.

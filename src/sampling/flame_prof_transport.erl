@@ -1,8 +1,8 @@
 %% @private Where the portable engine's items go: into the library of its own node,
 %% or to a remote writer (flame_prof_remote_writer) in another node, which has the library.
 %%
-%% Both are a function call to the engine, which is told whether the items were
-%% taken. To a remote writer each call is a message, and what comes back is its size:
+%% Both are a function call to the engine, which returns whether the items were accepted. To a
+%% remote writer each call is a message, and what comes back is its size:
 %%
 %% ```
 %%   engine ----- {flame_prof_batch, Engine, Generation, Binary} -----> remote writer
@@ -27,8 +27,8 @@
 
 -export_type([transport/0, message/0]).
 
-%% What was not sent. Ticks: but for the last one, which the samples that follow may
-%% belong to.
+%% Items that were not sent. Ticks: but for the last one, which the samples that follow may belong
+%% to.
 -record(missing, {
     ticks = 0 :: non_neg_integer(),
     missed = 0 :: non_neg_integer(),
@@ -96,8 +96,8 @@ heard({flame_prof_taken, Bytes, Generation}, #far{generation = Own, bytes = Befo
         Lighter -> {taken, Lighter}
     end.
 
-%% @doc Once, when the engine ends. Waits half a second for a connection that is
-%% busy; no counter has what is not told then.
+%% @doc Once, when the engine ends. Waits half a second for a busy connection; no counter has the
+%% items that are not sent then.
 -spec close(transport()) -> ok.
 close({library, _}) ->
     ok;

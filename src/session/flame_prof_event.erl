@@ -37,7 +37,7 @@ emit(Event, Measurements, Metadata) ->
     _ = put(?MODULE, Emitter),
     ok.
 
-%% @doc By the session. It has no file yet when a trigger has just told it to write.
+%% @doc By the session. It has no file yet if a trigger has just fired.
 -spec session_started(flame_prof_run:description(), none | binary()) -> ok.
 session_started(Description, Trigger) ->
     About = maps:with([engine, engine_reason, files], Description),

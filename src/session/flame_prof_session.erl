@@ -150,7 +150,7 @@ call(Request, Timeout) ->
 -spec init({flame_prof_options:options(), how()}) -> {ok, #session{}} | {stop, term()}.
 init({Options, How}) ->
     _ = process_flag(trap_exit, true),
-    %% What it does is short, and a busy node would keep each step of a start or an end waiting.
+    %% Its work is short, and a busy node would delay each step of a start or an end.
     _ = process_flag(priority, high),
     case flame_prof_engine:choose(maps:get(engine, Options)) of
         {ok, Choice} ->
@@ -550,7 +550,7 @@ close_now(#session{ref = Ref, targets = Targets} = State0, Ms) ->
 last_place(#session{files = [File | _]}) -> File;
 last_place(#session{options = #{dir := Directory}}) -> Directory.
 
-%% What the library said of its files before it said that it had stopped.
+%% The library's last report on its files before it stopped.
 told(#session{ref = Ref} = State) ->
     receive
         {flame_prof_nif, Ref, {file, Event, Text}} -> told(file(Event, Text, State))
@@ -568,7 +568,7 @@ release_portable(#session{portable = Engine}) ->
     ok = flame_prof_portable:kill(Engine),
     flame_prof_portable:restore(Engine).
 
-%% What it says of itself.
+%% Its own state.
 
 describe(#session{ref = Ref, started_ms = Started, files = Files, trouble = Trouble} = State) ->
     About = (capture_classes(about(State), State))#{

@@ -8,8 +8,8 @@
 %% '''
 %%
 %% The tracing ends with the session, with this process, and when it reaches its limit. Then the
-%% file is finished, and the session goes on without. What it tells of itself it sends to the
-%% session: that never waits for this process while it runs.
+%% file is finished, and the session goes on without. It sends its state to the session, which never
+%% waits for this process while it runs.
 -module(flame_prof_session_allocations).
 
 -behaviour(gen_server).
@@ -257,7 +257,7 @@ handle_info({flame_prof_nif, Library, {stopped, Result}}, #state{library = Libra
 handle_info(_, State) ->
     {noreply, State}.
 
-%% What was measured.
+%% The results.
 
 moved(#state{phase = running} = State) ->
     case move(State) of
@@ -405,7 +405,7 @@ file(healed, _Path, State) ->
 file(Event, Path, #state{files = Files} = State) ->
     State#state{files = flame_prof_run:files(Event, Path, Files)}.
 
-%% What it says of itself.
+%% Its own state.
 
 tell(#state{session = Session} = State) ->
     Session ! {?MODULE, self(), {info, info(State)}},

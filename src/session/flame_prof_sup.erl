@@ -8,8 +8,8 @@
 %%
 %% Starting the application starts a session only where `autostart' in `sys.config' is
 %% true, in a process of its own: finding the VM's layout takes a moment, and a release
-%% must not wait for its profiler. Whatever is wrong, with the configuration or with the
-%% disk, is logged and told by flame_prof:info/0; the release goes on without being profiled.
+%% must not wait for its profiler. An error of the configuration or of the disk is logged and is in
+%% flame_prof:info/0; the release runs without a profile.
 -module(flame_prof_sup).
 
 -behaviour(application).

@@ -182,8 +182,8 @@ page(Functions, Options) ->
 format(Answer) ->
     flame_prof_latency_text:format(Answer).
 
-%% @doc Measures until {@link stop/1}, a limit, or the end of `owner'. What was measured stays for a
-%% minute after a limit.
+%% @doc Measures until {@link stop/1}, a limit, or the end of `owner'. The results stay for a minute
+%% after a limit.
 -spec start(functions(), options()) -> {ok, measurement()} | {error, flame_prof:reason()}.
 start(Functions, Options) ->
     case flame_prof_schema:checked(options(60000, false), Options) of

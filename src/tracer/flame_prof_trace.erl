@@ -114,7 +114,7 @@
     caller :: pid(),
     namer :: pid(),
     output :: output(),
-    %% Of the library's clock to Unix time.
+    %% The offset from the library's clock to Unix time.
     offset = none :: none | integer(),
     shown = 0 :: non_neg_integer(),
     names = #{} :: flame_prof_trace_events:names(),

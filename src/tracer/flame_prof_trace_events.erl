@@ -66,7 +66,7 @@ naming(Reader, Monitor) ->
             ok
     end.
 
-%% @doc With those of new processes. One that is not told in time stays unknown.
+%% @doc With those of new processes. A name that does not arrive in time stays unknown.
 -spec names([raw()], pid(), names()) -> names().
 names(Events, Namer, Names) ->
     Of = lists:usort(lists:append([[element(3, E) | others(E)] || E <- Events])),

@@ -68,8 +68,8 @@ ensure_one_receive(Plan, _Given) ->
     Plan.
 
 %% @doc Without `first', all flags are set at once. With it, the match specification of the first
-%% event sets them; until then the process is silent. That of a receive can set no flags: the reader
-%% does when it has got the event.
+%% event sets them; until then the process is silent. A match specification for a receive cannot set
+%% flags: the reader sets them after the event.
 -spec tracing(plan(), follow()) -> #{flags := [atom()], patterns := [tuple()],
     message_patterns := [{send | 'receive', term()}]}.
 tracing({#{calls := Calls, send := Send, 'receive' := Receive}, none} = Plan, Follow) ->

@@ -331,7 +331,7 @@ erl_scan_text({_, _, Value}) -> io_lib:format("~tp", [Value]);
 erl_scan_text({Symbol, _}) -> atom_to_list(Symbol).
 
 %% Elixir's modules, too: MyApp.Server.handle_call/3, Elixir.MyApp.Server:handle_call/3; and modules
-%% as Elixir writes them, :lists.seq/2. What is behind the module is as Erlang has it.
+%% as Elixir writes them, :lists.seq/2. The text behind the module is Erlang.
 module([{':', _} = Colon, {atom, _, M}, {'.', _} | Rest]) -> {M, [Colon | function(Rest)]};
 module([{atom, _, M} | Rest]) -> {M, Rest};
 module([{var, _, 'Elixir'}, {'.', _}, {var, _, Name} | Rest]) -> elixir([name(Name)], Rest);

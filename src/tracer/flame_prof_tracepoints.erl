@@ -60,7 +60,7 @@
     }.
 
 %% @doc Tell gets what will be on before it is. Both functions are called often: every few
-%% milliseconds. What has been set when it fails stays on: see {@link clear/1}.
+%% milliseconds. After a failure the tracepoints that were set stay on: see {@link clear/1}.
 -spec set(wanted(), Tell :: fun((set()) -> term()), Check :: fun(() -> term())) ->
     {ok, set(), counts()} | {error, unicode:chardata()}.
 set(#{patterns := Patterns, flags := Flags} = Wanted, Tell, Check) ->

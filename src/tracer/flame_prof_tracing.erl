@@ -32,8 +32,8 @@
 
 %% `max_cpu_percent': of what all schedulers online can do, as the library reckons it: a price for
 %% each event. Every limit has a default that is a number. `infinity' takes a limit away, for who
-%% writes it in a call of Erlang: no command and no page can. What ends with a session has no
-%% `max_events' and no `max_seconds'. The library discards events when the owner's last heartbeat
+%% writes it in a call of Erlang: no command and no page can. Tracing that ends with a session has
+%% no `max_events' and no `max_seconds'. The library discards events when the owner's last heartbeat
 %% is older than `heartbeat_ms'.
 -type limits() ::
     #{

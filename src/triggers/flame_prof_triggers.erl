@@ -48,7 +48,7 @@
     events = none :: none | flame_prof_system_events:handle(),
     %% The one that holds, or that a trigger has started.
     session = none :: none | pid(),
-    %% It has been told to end without a profile: until it has, nothing fires.
+    %% A request to end without a profile is pending: until then nothing fires.
     is_closing = false :: boolean(),
     %% Whose profile runs, and its end.
     firing = none :: none | {id(), End :: reference()},

@@ -189,7 +189,7 @@ without_file(Reason) -> format(Reason).
 option({Outer, Key}) when is_atom(Outer) -> [shown(Outer), ", ", option(Key)];
 option(Key) -> shown(Key).
 
-%% Of an unknown key, `accepted' says that it is and which keys there are.
+%% For an unknown key, `accepted' says so and lists the keys.
 refused(#{accepted := <<"no such ", _/binary>> = Text}) -> [": ", Text];
 refused(#{value := Value, accepted := Text}) ->
     [" => ", value(Value), " is not accepted; it takes ", Text];

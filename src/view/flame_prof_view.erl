@@ -167,7 +167,7 @@ prepare(Pid, Name) ->
 append(Pid, Name, Version) ->
     gen_server:call(Pid, {append, Name, Version}, ?CALL_MS).
 
-%% Where an index or a piece lies that prepare/2 or append/3 has told of.
+%% The place of an index or a piece that prepare/2 or append/3 has returned.
 -spec index(pid(), binary(), binary()) -> {ok, file:name_all(), non_neg_integer()} | error.
 index(Pid, Name, Version) ->
     gen_server:call(Pid, {index, Name, Version}, ?CALL_MS).
@@ -451,7 +451,7 @@ judged(Build, _Reader, _Json) -> Build.
 without_judge(#{judge := Reader} = Build, Reader) -> maps:remove(judge, Build);
 without_judge(Build, _Reader) -> Build.
 
-%% A reader that has told its result is no build's worker any more when it exits.
+%% A reader that has sent its result is no worker of a build any more when it exits.
 ended(Reader, Result, #{builds := Builds} = State) ->
     Ended = maps:map(fun(_, Build) -> finished(Build, Reader, Result) end, Builds),
     Kept = maps:filter(fun(_, Build) -> Build =/= lost end, Ended),

@@ -124,7 +124,7 @@ entry(Dir, Name, Owners) ->
             []
     end.
 
-%% Whatever its name, the page tells by its events what it shows.
+%% The events of a file, not its name, decide what the page shows.
 kind(Name) ->
     case flame_prof_log_name:parse(Name) of
         {ok, #{kind := Kind}} -> Kind;

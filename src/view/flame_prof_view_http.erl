@@ -71,7 +71,7 @@ do(#mod{config_db = Config, socket = Socket} = Request) ->
     case Answer of
         {stream, Lines} ->
             ok = flame_prof_view_latency:stream(Socket, headers(), Lines),
-            %% What httpd's process gets of a connection that has ended: it ends, too.
+            %% The message to httpd's process about a closed connection: the process ends, too.
             self() ! {tcp_closed, Socket},
             {proceed, [{response, {already_sent, 200, 0}}]};
         {Code, Type, Extra, Body} ->

@@ -10,8 +10,7 @@
 
 -export_type([heads/0]).
 
-%% What the first sample of a file says, once there is one; else the version in
-%% which there was none.
+%% The data of the first sample of a file; before there is one, the version without a sample.
 -type heads() :: #{{Inode :: integer(), Name :: binary()} => head() | {none, Version :: binary()}}.
 -type head() :: {BeganUs :: integer(), OsPid :: non_neg_integer()}.
 

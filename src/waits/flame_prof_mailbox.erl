@@ -98,8 +98,8 @@
         memory => non_neg_integer(),
         on_heap => non_neg_integer()
     }.
-%% `length' is what was counted, or the process's own counter where that is more. `unknown': what
-%% could not be told, and why. Senders and tags are the largest ones of `all_senders', `all_tags'.
+%% `length' is what was counted, or the process's own counter where that is more. `unknown': missing
+%% values, with the reasons. Senders and tags are the largest ones of `all_senders', `all_tags'.
 %% `signals': exits, monitors, replies to an alias that wait to be handled; no messages. `memory':
 %% bytes of the messages outside of the heap; those `on_heap' are in that of the process.
 

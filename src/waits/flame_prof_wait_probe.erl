@@ -2,7 +2,7 @@
 %% helper that answers nobody, servers with nothing to do, and servers whose callback
 %% waits.
 %%
-%% Each is linked to the driver, and tells it nothing but what it was handed.
+%% Each is linked to the driver, and sends it only what it was given.
 -module(flame_prof_wait_probe).
 
 -export([callers/0, idles/0, sleepers/0, starters/0, busy/0, helper/1, child/1, attempt/1]).

@@ -5,7 +5,7 @@
 %% like at least: a way may need more (a guard, a value), so more forms may be told than are taken,
 %% never fewer. If no path leaves a message, the receive takes any message.
 %%
-%% Values are not told: of a message only its first atom and its size. Pure.
+%% Values are not returned: only the first atom and the size of a message. Pure.
 -module(flame_prof_wait_receives).
 
 -export([of_beam/1, merged/1]).

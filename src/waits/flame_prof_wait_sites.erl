@@ -168,8 +168,8 @@ set(Set, Rows, Mark) ->
         {error, Error} -> refused(text("the library refuses the sites: ~tp", [Error]))
     end.
 
-%% @doc Learns the receives of the program's own in which processes wait. `more': a look tells more
-%% when it is made once more. `changed': it has to be, from ensure/0 on, as there is other code.
+%% @doc Learns the receives of the program's own in which processes wait. `more': another look
+%% returns more. `changed': it has to be, from ensure/0 on, as there is other code.
 -spec learn([flame_prof_looks_nif:wait()]) -> known | more | changed.
 learn(Waits) ->
     case known() of

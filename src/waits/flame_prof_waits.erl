@@ -597,7 +597,7 @@ roots(Graph, Edges, #{top := Top}) ->
         || Node <- Told],
     {Roots, length(All) - length(Told)}.
 
-%% What those wait for that wait, but for no process.
+%% The waits of processes that wait for no process.
 ends(Nodes, Edges) ->
     Wanted = maps:from_list([{Node, true} || Node <- Nodes]),
     maps:from_list([{From, #{waits => maps:with([how, to], Edge)}}
@@ -668,7 +668,7 @@ told_by(Pids, Parts, #looking{ask = Ask}) ->
     ],
     lists:foldl(fun maps:merge/2, #{}, [Told || {_, {ok, Told}} <- Ask(Requests)]).
 
-%% What is left of a part is told apart by the files of its modules.
+%% The files of its modules distinguish the rest of a part.
 by_receives(Parts, #looking{ask = Ask}) ->
     Requests = [{Node, {flame_prof_wait_learn, takes, [[Site || {_, _, _} = Site <- Sites]]}}
         || {Node, #{unknown := Unknown}} <- Parts, [_ | _] = Sites <- [maps:keys(Unknown)]],

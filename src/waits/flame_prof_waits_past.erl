@@ -81,7 +81,7 @@ members(Edges) -> [From || #{from := From} <- Edges].
 ended(#past{rings = Rings}) ->
     [maps:remove(gone, Ring) || #{gone := true} = Ring <- maps:values(Rings)].
 
-%% @doc One look more that is not the last one, if it is worth to be kept: `Look' makes all of it.
+%% @doc Adds a look that is not the last one, if it is worth keeping: `Look' makes all of it.
 -spec add_look([flame_prof_waits_graph:edge()], fun(() -> flame_prof_waits:look()), past()) ->
     past().
 add_look(Edges, Look, #past{looks = Looks} = Past) ->

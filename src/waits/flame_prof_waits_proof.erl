@@ -46,7 +46,7 @@ is_late(#{is_certain := IsCertain, edges := Edges} = Cycle, Proven, Late) ->
 have_lasted(#{edges := Edges}) ->
     lists:all(fun(Edge) -> is_map_key(since_ms, Edge) end, Edges).
 
-%% What ends a start is an ack that has the child's pid, and only the child sends it.
+%% An ack with the child's pid ends a start, and only the child sends it.
 is_proven(#{how := start}, _Proven) -> true;
 is_proven(Edge, Proven) -> is_map_key(flame_prof_waits_graph:identity(Edge), Proven).
 
@@ -65,9 +65,9 @@ needed(Cycles, Proven, Late) ->
 %% @doc Of these edges to processes of this node: those whose request the target has in work, or
 %% in its queue, and those that there was no time for.
 %%
-%% A queue is told by sender and tag, without references. But the caller has sent nothing since this
-%% request, as it waits, and a server takes messages in their order: where an older request of
-%% the same caller is still in the queue, this one is so, too.
+%% A queue is read by sender and tag, without references. But the caller has sent nothing since this
+%% request, as it waits, and a server takes messages in their order: where an older request of the
+%% same caller is still in the queue, this one is so, too.
 -spec prove([flame_prof_waits_graph:edge()]) -> proof().
 prove(Edges) ->
     Until = flame_prof_clock:now_ms() + ?ALL_MS,
