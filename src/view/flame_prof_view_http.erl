@@ -4,6 +4,9 @@
 %% ```
 %% GET /TOKEN/                              the page, and viewer.js, viewer.css, and
 %%                                          latency.js, allocations.js
+%% GET /TOKEN/api/first?name=N              the next three, of the newest profile if there is no
+%%                                          name, and behind a line end the first and the last bytes
+%%                                          of its index
 %% GET /TOKEN/api/profiles                  what there is
 %% GET /TOKEN/api/modules                   application of each module
 %% GET /TOKEN/api/prepare?name=N            make its index, or how far that is
@@ -28,6 +31,8 @@
 
 -define(JSON, "application/json; charset=utf-8").
 -define(RANGE_MOST, 4194304).
+-define(BEGIN, 4000000).
+-define(END, 128000).
 -define(LOOPBACK, "^(127\\.0\\.0\\.1|localhost|\\[::1\\])(:[0-9]{1,5})?$").
 
 -define(POLICY,
@@ -172,20 +177,20 @@ parameters(Query) ->
         {error, _, _} -> #{}
     end.
 
-api(<<"profiles">>, _, _, #{server := Server, measured := Node}) ->
-    Profiles = [shown(Entry) || Entry <- flame_prof_view:profiles(Server)],
-    Measured = case Node of none -> undefined; _ -> name_of(Node) end,
-    json(200, #{profiles => Profiles, now_us => os:system_time(microsecond), measured => Measured});
+api(<<"profiles">>, _, _, Context) ->
+    json(200, profiles(Context));
 api(<<"modules">>, _, _, _) ->
     json(200, flame_prof_view_modules:known());
 api(<<"prepare">>, #{<<"name">> := Name}, _, #{server := Server}) when is_binary(Name) ->
-    case flame_prof_view:prepare(Server, Name) of
-        {ready, Version, Size} ->
-            json(200, #{state => <<"ready">>, version => Version, size => Size});
-        {reading, Read, Size} ->
-            json(200, #{state => <<"reading">>, read => Read, size => Size});
-        {failed, Why} ->
-            json(200, #{state => <<"failed">>, why => Why})
+    json(200, prepared(flame_prof_view:prepare(Server, Name)));
+api(<<"first">>, Given, _, #{server := Server} = Context) ->
+    #{profiles := Profiles} = List = profiles(Context),
+    Names = [Name || #{<<"name">> := Name} <- [Given], is_binary(Name)] ++
+        [Name || #{name := Name} <- Profiles],
+    Answer = List#{modules => flame_prof_view_modules:known()},
+    case Names of
+        [] -> json(200, Answer);
+        [Name | _] -> first(Name, flame_prof_view:prepare(Server, Name), Answer, Server)
     end;
 api(<<"append">>, #{<<"name">> := Name, <<"version">> := Version}, _, #{server := Server}) when
     is_binary(Name), is_binary(Version)
@@ -226,6 +231,39 @@ api(<<"index">>, #{<<"name">> := Name, <<"version">> := Version}, Request, #{ser
     end;
 api(_, _, _, _) ->
     not_found().
+
+profiles(#{server := Server, measured := Node}) ->
+    Profiles = [shown(Entry) || Entry <- flame_prof_view:profiles(Server)],
+    Measured = case Node of none -> undefined; _ -> name_of(Node) end,
+    #{profiles => Profiles, now_us => os:system_time(microsecond), measured => Measured}.
+
+prepared({ready, Version, Size}) -> #{state => <<"ready">>, version => Version, size => Size};
+prepared({reading, Read, Size}) -> #{state => <<"reading">>, read => Read, size => Size};
+prepared({failed, Why}) -> #{state => <<"failed">>, why => Why}.
+
+%% An index has its header, tables and columns at its begin, then metrics, at its end those of the
+%% node.
+first(Name, Prepared, Answer0, Server) ->
+    Answer = Answer0#{name => Name, prepared => prepared(Prepared)},
+    case ends_of(Name, Prepared, Server) of
+        [{ok, Begin}, {ok, End}] ->
+            {_, _, _, Line} = json(200, Answer#{'begin' => byte_size(Begin)}),
+            {200, "application/octet-stream", [], [Line, $\n, Begin, End]};
+        _ ->
+            json(200, Answer)
+    end.
+
+ends_of(Name, {ready, Version, Size}, Server) ->
+    case flame_prof_view:index(Server, Name, Version) of
+        {ok, Path, Size} ->
+            Begin = min(Size, ?BEGIN),
+            End = min(Size - Begin, ?END),
+            [read(Path, 0, Begin), read(Path, Size - End, End)];
+        _ ->
+            []
+    end;
+ends_of(_Name, _Prepared, _Server) ->
+    [].
 
 %% A node can get its name while the page is there.
 name_of(here) -> node();
@@ -282,6 +320,8 @@ bytes(Path, Size, {From, To}) ->
     end.
 
 %% The file may have been removed since it was listed.
+read(_Path, _From, 0) ->
+    {ok, <<>>};
 read(Path, From, Size) ->
     case file:open(Path, [read, raw, binary]) of
         {ok, File} ->

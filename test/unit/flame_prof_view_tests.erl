@@ -29,7 +29,8 @@ nothing_is_shown_without_the_token_test() ->
         Almost = [binary:part(Token, 0, byte_size(Token) - 1), Other],
         [?assertMatch({403, _, _}, get(V, Path))
          || Given <- ["", "x", Almost, [Token, "0"], binary:part(Token, 0, 47), [Token, "g"]],
-            Rest <- ["/", "/viewer.js", "/api/profiles", "/api/prepare?name=ours.log"],
+            Rest <- ["/", "/viewer.js", "/api/profiles", "/api/first",
+                "/api/prepare?name=ours.log"],
             Path <- [[Given, Rest]]]
     end).
 
@@ -322,6 +323,37 @@ the_index_comes_in_ranges_test() ->
         #{<<"version">> := Version, <<"size">> := Size} = ready(V, "ours.log"),
         #{rows := Rows} = foreign_formats:index(index(V, "ours.log", Version, Size)),
         ?assertMatch(#{rows := Rows}, foreign_formats:index(corpus_index("ours.log")))
+    end).
+
+%% Of a small index, and of one whose middle is left out.
+the_first_answer_has_what_the_others_have_test() ->
+    in_directory(fun(Dir) ->
+        {ok, Bytes} = file:read_file(?CORPUS ++ "trouble/table.log.zst"),
+        ok = file:write_file(filename:join(Dir, "large.log.zst"), lists:duplicate(3, Bytes)),
+        viewing(Dir, fun(#{token := Token} = V) ->
+            First = fun(Query) ->
+                {200, _, Body} = get(V, [Token, "/api/first", Query]),
+                [Line | Rest] = binary:split(Body, <<"\n">>),
+                {foreign_formats:json(Line), Rest}
+            end,
+            {200, _, Modules} = get(V, [Token, "/api/modules"]),
+            Wholes = [begin
+                #{<<"version">> := Version, <<"size">> := Size} = Prepared = ready(V, Name),
+                {#{<<"prepared">> := Prepared, <<"profiles">> := Profiles, <<"begin">> := Begin,
+                    <<"modules">> := Known, <<"name">> := Name}, [Sent]} = First(["?name=", Name]),
+                ?assertEqual({profiles(V), foreign_formats:json(Modules)}, {Profiles, Known}),
+                Index = in_pieces(V, Name, Version, Size),
+                <<FromBegin:Begin/binary, FromEnd/binary>> = Sent,
+                ?assertEqual(FromBegin, binary:part(Index, 0, Begin)),
+                ?assertEqual(FromEnd, binary:part(Index, Size, -byte_size(FromEnd))),
+                byte_size(Sent) =:= Size
+            end || Name <- [<<"ours.log">>, <<"large.log.zst">>]],
+            ?assertEqual([true, false], Wholes),
+            ?assertMatch({#{<<"prepared">> := #{<<"state">> := <<"failed">>}}, []},
+                First("?name=nope")),
+            [#{<<"name">> := Newest} | _] = profiles(V),
+            ?assertMatch({#{<<"name">> := Newest}, _}, First(""))
+        end)
     end).
 
 a_range_that_is_none_is_refused_test() ->
@@ -852,6 +884,15 @@ index(#{token := Token} = V, Name, Version, Size) ->
     {206, _, Bytes} = ask(V, "GET", [Token, "/api/index?name=", Name, "&version=", Version],
         Headers),
     Bytes.
+
+in_pieces(V, Name, Version, Size) ->
+    Piece = 4000000,
+    iolist_to_binary([begin
+        Range = io_lib:format("Range: bytes=~b-~b", [From, min(Size, From + Piece) - 1]),
+        {206, _, Bytes} = ask(V, "GET", [maps:get(token, V), "/api/index?name=", Name, "&version=",
+            Version], [host(V), Range]),
+        Bytes
+    end || From <- lists:seq(0, Size - 1, Piece)]).
 
 corpus_index(Name) ->
     in_directory(fun(Dir) ->

@@ -211,7 +211,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
   }));
 
   test('a network that comes back is asked again', async () => {
-    const page = await openPage(browser, address('&follow=0'));
+    const page = await openPage(browser, address('&follow=0'), { prepare: withoutIndex });
     page.mayFail = true;
     const measures = ['stack_size', 'samples', 'stack_size'];
     const choose = (measure) => change(page, () =>
@@ -241,7 +241,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
   });
 
   test('a connection that is lost within an answer is tried again', async () => {
-    const page = await openPage(browser, address());
+    const page = await openPage(browser, address(), { prepare: withoutIndex });
     page.mayFail = true;
     await page.evaluate(() => {
       const { arrayBuffer } = Response.prototype;
@@ -268,13 +268,15 @@ export function pageTests(test, { browser, url, profile, report, directory, host
 
   test('those who wait for one opening renew an index once', async () => {
     let refused = 0;
-    const page = await openPage(browser, address(), { prepare: (one) =>
-      one.route(({ pathname }) => pathname.endsWith('/api/index'), async (route) => {
+    const page = await openPage(browser, address(), { prepare: async (one) => {
+      await withoutIndex(one);
+      await one.route(({ pathname }) => pathname.endsWith('/api/index'), async (route) => {
         if (refused === 3) return route.continue();
         refused++;
         await one.evaluate(() => dispatchEvent(new HashChangeEvent('hashchange')));
         return route.fulfill({ status: 410, body: '{}' });
-      }) });
+      });
+    } });
     assert.equal(refused, 3);
     assert.match(await text(page, '.summary'), /samples/);
     await page.context().close();
@@ -420,10 +422,13 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     await page.context().close();
   });
 
-  test('a page asks nobody but its server', withPage(async (page) => {
+  test('a page asks nobody but its server, for all of a first picture at once', withPage(
+      async (page) => {
     assert.deepEqual(page.requested.filter((one) => !one.startsWith(url)
         && !/^(blob|data):/.test(one)), []);
-  }));
+    const asked = page.requested.filter((one) => /\/api\/(?!findings|profiles)/.test(one));
+    assert.deepEqual(asked.map((one) => new URL(one).pathname.split('/').at(-1)), ['first']);
+  }, '&follow=0'));
 
   test('a running session is followed without a reload, from file to file', async () => {
     const page = await openPage(browser, `${live}#range=0-1000000`);
@@ -594,6 +599,15 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     await change(page, () => page.selectOption('[aria-label="theme"]', 'light'));
     assert.notEqual(await colour(), dark);
     await page.context().close();
+  });
+}
+
+// The first answer tells that there is an index, and has nothing of it.
+async function withoutIndex(page) {
+  await page.route(({ pathname }) => pathname.endsWith('/api/first'), async (route) => {
+    const response = await route.fetch();
+    const body = await response.body();
+    await route.fulfill({ response, body: body.subarray(0, body.indexOf(10)) });
   });
 }
 

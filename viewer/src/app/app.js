@@ -190,8 +190,10 @@ export class App {
   // ---------------------------------------------------------------- profiles
 
   async look() {
-    this.names.modules ??= await this.source.modules();
-    const { profiles, now_us: now, measured } = await this.source.list();
+    const isFirst = this.names.modules === null;
+    const { profiles, modules, now_us: now, measured } = await (isFirst
+      ? this.source.first(this.state.file) : this.source.list());
+    if (isFirst) this.names.modules = modules;
     this.measuredNode = measured ?? null;
     this.profiles = profiles;
     this.listedMs = performance.now();

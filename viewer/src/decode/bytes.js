@@ -12,11 +12,15 @@ export function memoryBytes(buffer) {
 
 /**
  * @param fetchPiece (offset, size) => Promise<ArrayBuffer>
+ * @param known [[offset, ArrayBuffer]]: what is here already
  */
-export function remoteBytes(size, fetchPiece) {
+export function remoteBytes(size, fetchPiece, known = []) {
   return {
     size,
     async read(offset, wanted) {
+      const [at, bytes] = known.find(([from, { byteLength }]) =>
+        from <= offset && offset + wanted <= from + byteLength) ?? [];
+      if (bytes) return bytes.slice(offset - at, offset - at + wanted);
       if (wanted <= PIECE_BYTES) return fetchPiece(offset, wanted);
       const whole = new Uint8Array(wanted);
       let next = 0;
