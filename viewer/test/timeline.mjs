@@ -1,7 +1,7 @@
 // The time axis: what people do with it, and what follows.
 
 import assert from 'node:assert/strict';
-import { change, judged, openMenu, openPage, parseCsv, rendered, saved } from './browser.mjs';
+import { change, judged, openMenu, openPage, parseCsv, saved } from './browser.mjs';
 
 const state = (page) =>
     page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
@@ -103,16 +103,6 @@ export function timelineTests(test, { browser, url, profile, hostile }) {
         await change(page, () => page.click('text=all of the time'));
         assert.equal((await state(page)).time, undefined);
       }, '&heat=1&rows=50&show=all'));
-
-  test('a double click on the tracks shows only the selection', withPage(async (page) => {
-    await drag(page, 0.25, 0.5);
-    const { range } = await state(page);
-    const [x, y] = await place(page, '.tracks', 0.4);
-    await page.mouse.dblclick(x, y);
-    await page.waitForFunction((wanted) => location.hash.includes(`time=${wanted}`), range);
-    await rendered(page, '');
-    assert.equal((await state(page)).range, range);
-  }));
 
   async function lanesByKeys(page, count) {
     await page.focus('.lane-scroller');

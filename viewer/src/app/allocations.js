@@ -58,10 +58,10 @@ export class Board {
     if (isStale()) return;
     app.toolbar.update(); // there is something to save
     this.total = processes.reduce((sum, { bytes }) => sum + bytes, 0);
-    render(html`${this.processes.filterBox()}
-      <span class="muted">a click shows only this process, another click all</span>`, this.bar);
+    render(html`<span class="muted">a click shows only this process, another click all</span>`,
+        this.bar);
     const isPicked = ({ pid }) => state.pids.includes(pid);
-    this.processes.show(processes, isPicked);
+    this.processes.show(processes, isPicked, app.matches);
     this.title.textContent = collections.length === 0
       ? 'No long collection of garbage in the selection'
       : counted(collections.length, 'long collection').concat(' of garbage');

@@ -56,7 +56,6 @@ export class App {
       onSelect: (range) => this.set({ range, zoom: [] }),
       onOther: (otherRange) => this.set({ otherRange, otherFile: '', view: 'compare' }),
       onSlide: (range) => this.slide({ range, zoom: [] }),
-      onResize: () => this.render(),
     });
     this.heatPanel = h('div', { class: 'heat-panel' }, this.heat.element);
     this.timeline = new TimelinePanel(this);
@@ -101,26 +100,19 @@ export class App {
   // ------------------------------------------------------------------- state
 
   /** The person chose something. */
-  set(changes) {
+  set(changes, isGoingOn = false) {
     this.state = { ...this.state, ...changes };
     const address = formatState(this.state);
-    if (address !== location.hash) history.pushState(null, '', address === '#' ? location.pathname
-        : address);
+    const name = address === '#' ? location.pathname : address;
+    const change = isGoingOn ? 'replaceState' : 'pushState';
+    if (address !== location.hash) history[change](null, '', name);
     this.render();
   }
 
   /** The person types: Back goes to before the first letter. */
   type(changes) {
-    const isGoingOn = this.typedTo === location.hash;
-    this.state = { ...this.state, ...changes };
-    const address = formatState(this.state);
-    if (address !== location.hash) {
-      const name = address === '#' ? location.pathname : address;
-      if (isGoingOn) history.replaceState(null, '', name);
-      else history.pushState(null, '', name);
-    }
+    this.set(changes, this.typedTo === location.hash);
     this.typedTo = location.hash;
-    this.render();
   }
 
   /** The person is about to choose: the page follows at once, the address when it is done. */
@@ -151,8 +143,8 @@ export class App {
   }
 
   applyTheme() {
-    if (this.state.theme === '') delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = this.state.theme;
+    document.documentElement.dataset.theme = this.state.theme
+        || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
   }
 
   get palette() {
@@ -403,7 +395,7 @@ export class App {
     this.heatPanel.hidden = !state.heat || profile.isOfAllocations;
     if (this.heatPanel.hidden) return;
     const all = await select(profile, null, this.only);
-    const axis = this.heat.axisOf(this.timeline.timeOf(profile, state.time));
+    const { axis } = this.timeline;
     const { starts } = await profile.ticks();
     const scale = heatScale(profile.durationUs, axis, state.rows, starts);
     const heat = await this.once('heat', [profile, measure.id, scale, state.pids, state.trace,

@@ -8,7 +8,6 @@ import { counted, exact } from '../model/numbers.js';
 import { sessionOf } from './session.js';
 import { viewOf } from './state.js';
 
-const SHOWN = 6; // the others by a button
 const AGAIN_MS = 5000; // of a profile that grows
 const JUDGING_MS = 300;
 const JUDGING_MOST = 60; // so often; what takes longer is asked for as what grows
@@ -19,8 +18,7 @@ const EVERYTHING = { measure: 'samples', show: 'busy', levels: null, chains: fal
 export class FindingsPanel {
   /** @param onFound() there is something else to show */
   constructor(app, onFound) {
-    Object.assign(this, { app, onFound, name: null, answer: null, asking: null,
-      isAll: false });
+    Object.assign(this, { app, onFound, name: null, answer: null, asking: null });
     this.element = h('div', { class: 'diagnosis' });
   }
 
@@ -36,8 +34,7 @@ export class FindingsPanel {
 
   begin(profile) {
     if (profile.name === this.name) return;
-    Object.assign(this, { name: profile.name, answer: null, asking: null, askedMs: -AGAIN_MS,
-      isAll: false });
+    Object.assign(this, { name: profile.name, answer: null, asking: null, askedMs: -AGAIN_MS });
   }
 
   /** Asks for them, if there may be others than those that are shown. */
@@ -80,20 +77,12 @@ export class FindingsPanel {
     const { answer, element, findings } = this;
     element.dataset.state = answer?.state ?? 'judging';
     element.hidden = findings.length === 0;
-    const shown = this.isAll ? findings : findings.slice(0, SHOWN);
     const more = answer?.more ?? 0; // which the page does not have
     render(html`
       <div class="findings" role="group" aria-label="findings">
-        ${shown.map((finding) => this.card(finding, profile))}</div>
-      ${findings.length > shown.length
-    ? button(`${exact(findings.length - shown.length + more)} more`, () => this.showAll())
-    : more > 0 ? html`<span class="muted">${exact(more)} more, which the page leaves out:
+        ${findings.map((finding) => this.card(finding, profile))}</div>
+      ${more > 0 ? html`<span class="muted">${exact(more)} more, which the page leaves out:
         <code>flame_prof doctor ${profile.name}</code></span>` : nothing}`, element);
-  }
-
-  showAll() {
-    this.isAll = true;
-    this.onFound();
   }
 
   card(finding, profile) {

@@ -244,7 +244,6 @@ export class FlamePanel {
     const pids = this.pidsOf(node);
     const copy = (what) => () => navigator.clipboard?.writeText(what);
     return [
-      { title: 'zoom', run: () => app.set({ zoom: tree.path(node) }) },
       (app.state.zoom.length > 0 || view.isZoomed) && { title: 'zoom out', run: () => {
         view.see([0, 1]);
         app.set({ zoom: [] });
@@ -350,7 +349,8 @@ export class FlamePanel {
 
   scale() {
     const { palette } = this.app;
-    return html`change, of all: ${STEPS.map((part) => swatch(scaleText(part),
+    return html`change, of all: ${STEPS.map((part) => swatch(part === 0 ? '0'
+        : `${part < 0 ? '−' : '+'}${Math.abs(100 * part)} %`,
         `${part < 0 ? `${cssPattern('hatch')}, ` : ''}${palette.diverging(Math.cbrt(part))}`))}`;
   }
 
@@ -379,12 +379,7 @@ export class FlamePanel {
   }
 }
 
-// Of the whole: what the colours of a comparison mean.
-const STEPS = [-1, -0.1, -0.01, 0, 0.01, 0.1, 1];
-
-function scaleText(part) {
-  return part === 0 ? '0' : `${part < 0 ? '−' : '+'}${Math.abs(100 * part)} %`;
-}
+const STEPS = [-1, -0.1, -0.01, 0, 0.01, 0.1, 1]; // of the whole, for the legend of changes
 
 const PIDS_MOST = 100; // an address holds them
 

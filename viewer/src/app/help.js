@@ -7,14 +7,12 @@ const KEYS = [
   ['timeline, heatmap', '.timeline', [
     ['drag', 'select a range'],
     ['Alt drag', 'compare with that range'],
-    ['double click', 'show only the selection'],
     ['Ctrl wheel, + −', 'magnify'],
     ['Shift wheel', 'move'],
     ['click a lane', 'show only its process; Shift adds it'],
     ['↑ ↓ Enter', 'choose a lane, show its process'],
     ['← →', 'select time, Shift extends'],
     ['click a cell, click another', 'select from the first to the last'],
-    ['blank', 'not sampled; a scheduler: idle, or not sampled'],
   ]],
   ['flame graph', '#panel', [
     ['click, Enter', 'zoom in; a hatched block opens'],
@@ -32,7 +30,6 @@ const KEYS = [
     ['v', 'callers: the leaf at the root'],
     ['c', 'chains: what processes wait for, down to what works'],
     ['Escape', 'zoom out; then select the whole profile'],
-    ['?', 'this help'],
   ]],
 ];
 

@@ -30,7 +30,7 @@ export class ProcessPanel {
       state.trace], async () =>
       processTable(await select(profile, state.range, { ...app.only, show: 'all' })));
     if (isStale()) return;
-    this.tableOf(profile).show(rows, ({ pid }) => state.pids.includes(pid));
+    this.tableOf(profile).show(rows, ({ pid }) => state.pids.includes(pid), app.matches);
   }
 
   tableOf(profile) {
@@ -39,17 +39,10 @@ export class ProcessPanel {
     const key = [asked, ...profile.statuses].join();
     if (this.key !== key) {
       this.key = key;
-      const filter = this.table?.filter ?? '';
       this.table = new TableView('processes', columnsOf(profile, asked), asked, (row, event) =>
           this.pick(row, event));
-      this.table.filter = filter;
       this.box.replaceChildren(this.table.element);
-      render(html`${this.table.filterBox()}
-        <span class="muted">a click shows only this process, with Shift or Ctrl it is added</span>
-        <span class="space"></span>
-        <span class="kinds">${ACTIVITIES.map((activity) =>
-            html`<span class="key"><i class=${`swatch act-${activity}`}></i>${activity}</span>`)}
-        </span>`, this.bar);
+      render(html`<span class="muted">a click shows only this process, with Shift or Ctrl it is added</span>`, this.bar);
     }
     return this.table;
   }

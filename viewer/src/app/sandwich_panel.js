@@ -1,6 +1,6 @@
 // Functions by their weight, and the callers and callees of the selected one.
 
-import { html, render } from '../draw/controls.js';
+import { html } from '../draw/controls.js';
 import { h } from '../draw/dom.js';
 import { FlameView } from '../draw/flame_view.js';
 import { TableView } from '../draw/table_view.js';
@@ -21,9 +21,8 @@ export class SandwichPanel {
     this.views = Object.fromEntries(SIDES.map((side) => [side, this.makeView(side)]));
     this.zoom = { callers: 0, callees: 0 };
     this.slices = h('div', {}, SIDES.map((side) => this.slice(side)));
-    this.bar = h('div', { class: 'bar' });
     this.element = h('section', { class: 'panel sandwich' },
-      h('div', { class: 'functions' }, this.bar, this.table.element),
+      h('div', { class: 'functions' }, this.table.element),
       h('div', { class: 'slices' }, this.title, this.slices));
   }
 
@@ -70,8 +69,6 @@ export class SandwichPanel {
   async render(isStale) {
     const { app } = this;
     const { state, profile, measure } = app;
-    render(html`${this.table.filterBox()}
-      <span class="muted">a click shows callers and callees</span>`, this.bar);
     const options = { hasLines: state.lines, hidden: new Set(state.hide) };
     const levels = levelsOf(state, measure);
     const groups = await app.once('groups', [profile, measure.id, state.range, state.pids,
@@ -82,7 +79,7 @@ export class SandwichPanel {
     this.total = groups.total;
     const rows = functionTable(app.names, groups.profile, groups, options);
     const wanted = state.function === '' ? this.heaviest(rows) : app.names.find(state.function);
-    this.table.show(rows, ({ name }) => name === wanted);
+    this.table.show(rows, ({ name }) => name === wanted, app.matches);
     this.showSandwich(rows, groups, options, wanted);
   }
 
@@ -122,7 +119,6 @@ export class SandwichPanel {
         isIcicle: side === 'callees',
         matches: null,
         colourOf: null,
-        hasAncestors: true,
       });
     }
   }

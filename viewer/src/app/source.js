@@ -21,12 +21,12 @@ class ReportSource {
   }
 
   async list() {
-    const { name } = await this.about;
-    return { profiles: [{ name, bytes: 0, modified: 0, state: 'file' }] };
+    const { name, modules } = await this.about;
+    return { profiles: [{ name, bytes: 0, modified: 0, state: 'file' }], modules };
   }
 
-  async first() {
-    return { ...await this.list(), modules: (await this.about).modules };
+  first() {
+    return this.list();
   }
 
   async findings() {

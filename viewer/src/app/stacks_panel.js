@@ -76,8 +76,7 @@ export class StacksPanel {
     return html`<label>of ${select('stacks of', entries, chosen, (value) =>
         app.set(value.startsWith('s') ? { stacks: value.slice(1) }
           : { stacks: '', pids: [profile.pid(Number(value.slice(1)))] }))}</label>
-      <span class="muted">along the time axis; a click selects the time of a frame, one on a lane
-        its process</span>`;
+      <span class="muted">a click selects the time of a frame</span>`;
   }
 
   // [fromUs, toUs) of a node.

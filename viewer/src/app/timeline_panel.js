@@ -243,11 +243,11 @@ export class TimelinePanel {
       <span class="space"></span>
       ${state.heat ? nothing : html`<span class="legend">${LEGEND.map((name) =>
         html`<span class="key" title=${name === 'not sampled' ? BLANK : nothing}><i
-          class=${`swatch lane-${name.replace(' ', '-')}`}></i>${name}</span>`)}${LANE_LINES.map(
+          class=${`swatch act-${name.replace(' ', '-')}`}></i>${name}</span>`)}${LANE_LINES.map(
           (name) => html`<span class="key"><i class="swatch line"
             .style=${`background:${colours.lines[name].colour}`}></i>${name}</span>`)}</span>`}
-      ${isZoomable ? button('zoom to selection', () => app.set({ time: state.range }),
-          { title: 'a double click on it, or Ctrl and the wheel, do so, too' }) : nothing}
+      ${isZoomable ? button('zoom to selection', () => app.set({ time: state.range }))
+        : nothing}
       ${state.time === null ? nothing : button('all of the time', () => app.set({ time: null }))}
       ${menu('Timeline', this.options())}`, this.bar);
     this.element.dataset.lanes = String(lanes.length);

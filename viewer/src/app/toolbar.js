@@ -5,7 +5,7 @@ import { button, html, live, menu, nothing, render, saving, select, toggle } fro
   '../draw/controls.js';
 import { h } from '../draw/dom.js';
 import { csv } from '../draw/save.js';
-import { lineRows, makeLines } from '../model/lines.js';
+import { lineRows } from '../model/lines.js';
 import { measuresOf } from '../model/measures.js';
 import { coarseText } from '../model/coarse.js';
 import { clock, counted, date, exact, seconds, short } from '../model/numbers.js';
@@ -116,12 +116,11 @@ export class Toolbar {
     const { heat } = app;
     return [
       ...(app.state.heat ? [{ what: 'the heatmap', name: `heatmap-${app.measure?.id}`, makers: {
-        SVG: () => heat.toSvg(),
-        PNG: () => heat.toCanvas(),
+        PNG: () => heat.canvas,
         CSV: () => heat.toCsv(),
       } }] : []),
       { what: 'the lines', name: 'lines', makers: {
-        CSV: async () => csv(lineRows(await makeLines(app.profile, app.only))) } },
+        CSV: async () => csv(await lineRows(app.profile)) } },
       ...app.timeline.allocators.savers(),
       ...app.panel.savers(),
     ];

@@ -30,11 +30,10 @@ export class TracePanel {
       <label>only <input type="search" class="trace" size="36" placeholder="trace or span id"
         .value=${live(state.trace)} @change=${({ target }) =>
           app.set({ trace: traceId(target.value), show: 'all', zoom: [] })}></label>
-      ${this.table.filterBox()}
       <span class="muted">${rows.length === 0
         ? 'no sample has a trace: a session with the option otel writes them'
         : 'samples of these traces; a click shows only this trace'}</span>`, this.bar);
-    this.table.show(rows, ({ trace }) => trace === state.trace);
+    this.table.show(rows, ({ trace }) => trace === state.trace, app.matches);
   }
 }
 

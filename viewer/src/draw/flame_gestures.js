@@ -1,17 +1,14 @@
-// What a pointer does on a flame graph, but for its clicks: Ctrl and the wheel, and two fingers,
-// zoom; dragging moves; a right click and a long press open the menu. The wheel alone scrolls the
-// page.
+// What a pointer does on a flame graph, but for its clicks: Ctrl and the wheel zoom, dragging
+// moves, a right click opens the menu, as does a long press if the browser knows it.
 
 const DRAG_LEAST = 4; // pixels
-const LONG_MS = 500;
 const LINE = 16; // pixels
 
 /** @param view {isZoomed, zoomBy(factor, x), moveBy(pixels), openMenu({x, y})} */
 export class FlameGestures {
   constructor(canvas, view) {
-    this.canvas = canvas;
-    this.view = view;
-    this.pointers = new Map(); // those that are down: id -> x
+    Object.assign(this, { canvas, view });
+    this.last = null; // where the pointer that is down was last
     this.isClick = true; // no drag and no menu since the pointer went down
     const on = (type, listen, options) => canvas.addEventListener(type, listen.bind(this), options);
     on('wheel', this.wheel, { passive: false });
@@ -35,50 +32,26 @@ export class FlameGestures {
 
   down(event) {
     this.isClick = true;
-    this.start = { x: event.clientX, y: event.clientY };
-    if (event.pointerType === 'mouse' && event.button !== 0) return;
-    this.pointers.set(event.pointerId, event.offsetX);
-    clearTimeout(this.timer);
-    if (event.pointerType === 'mouse' || this.pointers.size > 1) return;
-    const place = { x: event.offsetX, y: event.offsetY };
-    this.timer = setTimeout(() => this.open(place), LONG_MS);
+    this.start = event.clientX;
+    if (event.button === 0) this.last = event.offsetX;
   }
 
   move(event) {
-    const before = this.pointers.get(event.pointerId);
-    if (before === undefined) return;
-    const way = Math.hypot(event.clientX - this.start.x, event.clientY - this.start.y);
-    if (way > DRAG_LEAST) clearTimeout(this.timer);
-    if (this.pointers.size === 2) this.pinch(event, before);
-    else if (this.view.isZoomed && (way > DRAG_LEAST || !this.isClick)) this.drag(event, before);
-    else return;
+    if (this.last === null || !this.view.isZoomed) return;
+    if (this.isClick && Math.abs(event.clientX - this.start) <= DRAG_LEAST) return;
     this.isClick = false;
-    this.pointers.set(event.pointerId, event.offsetX);
-  }
-
-  drag(event, before) {
     this.canvas.setPointerCapture(event.pointerId);
-    this.view.moveBy(before - event.offsetX);
+    this.view.moveBy(this.last - event.offsetX);
+    this.last = event.offsetX;
   }
 
-  pinch(event, before) {
-    const [, other] = [...this.pointers].find(([id]) => id !== event.pointerId);
-    const [was, is] = [Math.abs(before - other), Math.abs(event.offsetX - other)];
-    if (was > DRAG_LEAST && is > DRAG_LEAST) this.view.zoomBy(was / is, other);
-  }
-
-  up(event) {
-    clearTimeout(this.timer);
-    this.pointers.delete(event.pointerId);
+  up() {
+    this.last = null;
   }
 
   menu(event) {
-    if (this.open({ x: event.offsetX, y: event.offsetY })) event.preventDefault();
-  }
-
-  open(place) {
     this.isClick = false;
-    this.pointers.clear();
-    return this.view.openMenu(place);
+    this.up();
+    if (this.view.openMenu({ x: event.offsetX, y: event.offsetY })) event.preventDefault();
   }
 }

@@ -51,8 +51,7 @@ export class FlameView {
 
   /**
    * @param shown {tree, widths, zoom, sort, isIcicle, matches, colourOf(node), isLess(node),
-   * hasAncestors: are there rows for what is zoomed out of, isBlank(node)}; matches and colourOf
-   * may be null
+   * isBlank(node)}; matches and colourOf may be null
    */
   show(shown) {
     const place = shown.tree.path(shown.zoom).join('\n');
@@ -68,24 +67,14 @@ export class FlameView {
 
   draw() {
     if (this.shown === null) return;
-    const { tree, widths, zoom, sort, hasAncestors } = this.shown;
+    const { tree, widths, zoom, sort } = this.shown;
     const pixels = Math.max(200, this.element.clientWidth);
     const [from, to] = this.window;
-    this.frames = visibleFrames(tree, widths, { zoom, pixels, sort, from, to, hasAncestors });
-    // What is below does not jump while people magnify and pan.
-    const depth = Math.max(depthOf(this.frames), this.isZoomed ? this.depth : 1);
-    this.depth = depth;
-    this.rows = rowsOf(this.frames, depth);
-    this.context = sizeCanvas(this.canvas, pixels, depth * ROW);
-    this.keepRoom(tree, depth * ROW);
+    this.frames = visibleFrames(tree, widths, { zoom, pixels, sort, from, to });
+    this.depth = depthOf(this.frames);
+    this.rows = rowsOf(this.frames, this.depth);
+    this.context = sizeCanvas(this.canvas, pixels, this.depth * ROW);
     this.paint();
-  }
-
-  // A page that became shorter would scroll, and the next click be on something else.
-  keepRoom(tree, height) {
-    const before = this.roomOf === tree ? this.room : 0;
-    Object.assign(this, { roomOf: tree, room: Math.max(before, height) });
-    this.element.style.minHeight = `${this.room}px`;
   }
 
   paint() {
@@ -158,14 +147,14 @@ export class FlameView {
         : this.callbacks.describe(frame.node, x);
   }
 
-  // While something is searched, what is not it is pale; so is what is zoomed out of.
-  paintOf({ node, isAncestor, rest }) {
+  // While something is searched, what is not it is pale.
+  paintOf({ node, rest }) {
     if (rest) return { fill: themeColour('cell-missed'), ink: inkOn(themeColour('cell-missed')),
       pattern: 'hatch' };
     const { tree: { names, name }, matches, colourOf, isLess } = this.shown;
     const isFound = Boolean(matches?.[node]);
     const colour = isFound ? FOUND_COLOUR : this.colour(node);
-    const isPale = isAncestor || (matches && !isFound);
+    const isPale = matches && !isFound;
     const pattern = isFound || isPale ? undefined : !colourOf ? kindPattern(names.kind[name[node]])
         : isLess(node) ? 'hatch' : undefined;
     const key = `${colour} ${isPale ? this.panel : ''} ${pattern}`;

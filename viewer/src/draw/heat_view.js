@@ -3,16 +3,12 @@
 import { CELL } from '../model/heat.js';
 import { clock, counted, exact, full, short } from '../model/numbers.js';
 import { HeatLayout } from '../geometry/heat_layout.js';
-import { TimeAxis } from '../geometry/time_axis.js';
 import { h, hideTip, showTip, sizeCanvas, themeColour } from './dom.js';
 import { channels } from './palette.js';
-import { csv, svg } from './save.js';
-import { marginsOf } from './timeline_view.js';
-
-const AXIS_HEIGHT = 16;
+import { csv } from './save.js';
 
 export class HeatView {
-  /** @param callbacks {onSelect(range | null), onOther(range), onSlide(range), onResize()} */
+  /** @param callbacks {onSelect(range | null), onOther(range), onSlide(range)} */
   constructor(callbacks) {
     this.callbacks = callbacks;
     this.canvas = h('canvas', {
@@ -28,13 +24,6 @@ export class HeatView {
     this.drag = null;
     this.first = null; // the cell of a click that awaits the last one's
     this.listen();
-  }
-
-  /** The axis for a view of this time, at today's width. */
-  axisOf(time) {
-    const width = Math.max(260, this.box.clientWidth);
-    const { left, right } = marginsOf(width);
-    return new TimeAxis(time, left, Math.max(100, Math.floor(width - left - right)));
   }
 
   /** @param shown {heat, axis, palette, range, startUs, other: range of a comparison} */
@@ -99,7 +88,7 @@ export class HeatView {
     if (!this.shown) return;
     const { layout } = this;
     const { axis } = this.shown;
-    const context = sizeCanvas(this.canvas, this.box.clientWidth, layout.height + AXIS_HEIGHT);
+    const context = sizeCanvas(this.canvas, this.box.clientWidth, layout.height);
     context.save();
     context.beginPath();
     context.rect(axis.left, 0, axis.pixels, layout.height);
@@ -108,10 +97,10 @@ export class HeatView {
     context.drawImage(this.image, layout.x(0), 0, layout.columnWidth * layout.columns,
         layout.height);
     this.paintGaps(context);
-    this.paintRange(context, this.shown.other, themeColour('other'));
-    this.paintRange(context, this.dragged() ?? this.shown.range, themeColour('accent'));
+    this.paintRange(context, this.dragged() ?? this.shown.range, false);
+    this.paintRange(context, this.shown.other, true);
     context.restore();
-    this.paintAxis(context);
+    this.paintColumn(context);
   }
 
   // Missed ticks are hatched: to be told apart without colours, too.
@@ -132,43 +121,33 @@ export class HeatView {
     context.stroke();
   }
 
-  paintRange(context, range, colour) {
+  // What is not selected is pale, as on the timeline; a range to compare with has its edges.
+  paintRange(context, range, isOther) {
     if (!range) return;
-    const { heat } = this.shown;
-    const rects = this.layout.rectsOf(
+    const { heat, axis } = this.shown;
+    const { layout } = this;
+    const rects = layout.rectsOf(
       Math.max(0, Math.floor((range[0] - heat.fromUs) / heat.cellUs)),
       Math.min(heat.values.length, Math.ceil((range[1] - heat.fromUs) / heat.cellUs)),
     );
-    context.save();
-    context.globalAlpha = 0.16;
-    context.fillStyle = colour;
-    for (const r of rects) context.fillRect(r.x, r.y, r.width, r.height);
-    context.globalAlpha = 1;
-    context.strokeStyle = colour;
-    context.lineWidth = 2;
     context.beginPath();
-    rects.forEach((r, i) => {
-      const [before, after] = [rects[i - 1], rects[i + 1]];
-      edge(context, r.x, r.y, r.x + r.width, r.y);
-      edge(context, r.x, r.y + r.height, r.x + r.width, r.y + r.height);
-      side(context, r.x, r, before);
-      side(context, r.x + r.width, r, after);
-    });
+    for (const r of rects) context.rect(r.x, r.y, r.width, r.height);
+    context.strokeStyle = themeColour(isOther ? 'other' : 'accent');
     context.stroke();
-    context.restore();
+    if (isOther) return;
+    context.rect(axis.left, 0, axis.pixels, layout.height);
+    context.globalAlpha = 0.6;
+    context.fillStyle = themeColour('panel');
+    context.fill('evenodd');
+    context.globalAlpha = 1;
   }
 
-  paintAxis(context) {
+  // The axis of the timeline is above.
+  paintColumn(context) {
     const { layout } = this;
     const { axis, heat } = this.shown;
     context.fillStyle = themeColour('muted');
     context.font = '10px system-ui, sans-serif';
-    for (const { us, text } of axis.marks()) {
-      const x = axis.x(us) + 1;
-      if (x + context.measureText(text).width < this.box.clientWidth) {
-        context.fillText(text, x, layout.height + 12);
-      }
-    }
     context.textAlign = 'right';
     const column = heat.columnUs === 1e6 ? '1 s' : heat.columnUs === 60e6 ? '1 min' : '1 h';
     context.fillText(column, axis.left - 8, 9);
@@ -239,15 +218,6 @@ export class HeatView {
     canvas.addEventListener('pointercancel', () => (this.drag = null));
     canvas.addEventListener('pointerleave', hideTip);
     canvas.addEventListener('keydown', (event) => this.key(event));
-    new ResizeObserver(() => this.resized()).observe(this.box);
-  }
-
-  resized() {
-    const { clientWidth } = this.box;
-    if (clientWidth === this.width || clientWidth === 0) return;
-    const isFirst = this.width === undefined;
-    this.width = clientWidth;
-    if (!isFirst) this.callbacks.onResize();
   }
 
   cellOf(event) {
@@ -321,22 +291,6 @@ export class HeatView {
 
   // ------------------------------------------------------------------- files
 
-  toSvg() {
-    const { heat } = this.shown;
-    const rects = [];
-    heat.values.forEach((_, cell) => {
-      if (heat.kinds[cell] === CELL.outside) return;
-      const fill = heat.kinds[cell] === CELL.value ? this.colourOf(heat.level(cell))
-          : themeColour(heat.kinds[cell] === CELL.missed ? 'cell-missed' : 'cell-empty');
-      rects.push({ ...this.layout.rectOf(cell), fill });
-    });
-    return svg(this.shown.axis.left + this.shown.axis.pixels, this.layout.height, '#ffffff', rects);
-  }
-
-  toCanvas() {
-    return this.canvas;
-  }
-
   toCsv() {
     const { heat } = this.shown;
     const rows = [['from_us', 'to_us', heat.measure.id, 'samples', 'ticks', 'cell']];
@@ -360,18 +314,4 @@ function secondText(fromUs, cellUs) {
   const ms = (us) => Math.round(us / 100) / 10;
   const within = fromUs % 1e6;
   return `second ${Math.floor(fromUs / 1e6)}, ${ms(within)} to ${ms(within + cellUs)} ms`;
-}
-
-function edge(context, x1, y1, x2, y2) {
-  context.moveTo(x1, y1);
-  context.lineTo(x2, y2);
-}
-
-// The part of a column's side where its neighbour is not selected.
-function side(context, x, rect, neighbour) {
-  const bottom = rect.y + rect.height;
-  if (neighbour === undefined) return edge(context, x, rect.y, x, bottom);
-  if (neighbour.y > rect.y) edge(context, x, rect.y, x, Math.min(bottom, neighbour.y));
-  const end = neighbour.y + neighbour.height;
-  if (end < bottom) edge(context, x, Math.max(rect.y, end), x, bottom);
 }

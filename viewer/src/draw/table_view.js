@@ -1,4 +1,4 @@
-// A table that sorts by the head that is clicked, is filtered by a text, and shows its first rows.
+// A table that sorts by the head that is clicked, and shows its first rows.
 
 import { html, nothing, render } from './controls.js';
 import { h } from './dom.js';
@@ -21,45 +21,35 @@ export class TableView {
     this.sort = { id: sortedBy, isDown: true };
     this.onPick = onPick;
     this.label = label;
-    this.rows = [];
-    this.filter = '';
+    this.rows = this.found = [];
     this.picked = null; // is a row the picked one?
     this.element = h('div', { class: 'table-box' });
   }
 
-  /** @param picked(row) => is it the one that is shown */
-  show(rows, picked = () => false) {
+  /**
+   * @param picked(row) => is it the one that is shown
+   * @param search of search.js: the rows with what it finds, if there are some
+   */
+  show(rows, picked = () => false, search = null) {
+    const texts = this.columns.filter(({ isNumber }) => !isNumber);
+    const found = search?.processes ? rows.filter((row) =>
+        texts.some(({ value }) => search.test(value(row)))) : [];
     this.rows = rows;
+    this.found = found.length > 0 ? found : rows;
     this.picked = picked;
     this.draw();
   }
 
-  sorted() {
+  sorted(rows) {
     const column = this.columns.find(({ id }) => id === this.sort.id);
     const order = column.order ?? column.value;
     const direction = this.sort.isDown ? -1 : 1;
-    return this.rows.map((row) => [order(row), row]).sort(([x], [y]) =>
+    return rows.map((row) => [order(row), row]).sort(([x], [y]) =>
         (x < y ? -1 : x > y ? 1 : 0) * direction).map(([, row]) => row);
   }
 
-  filtered() {
-    const wanted = this.filter.toLowerCase();
-    const texts = this.columns.filter(({ isNumber }) => !isNumber);
-    return this.sorted().filter((row) => wanted === ''
-        || texts.some(({ value }) => value(row).toLowerCase().includes(wanted)));
-  }
-
-  /** The box that filters; it stands where its owner wants it. */
-  filterBox() {
-    return html`<input type="search" class="filter" placeholder="filter"
-      aria-label=${`filter the ${this.label}`} @input=${({ target }) => {
-        this.filter = target.value;
-        this.draw();
-      }}>`;
-  }
-
   draw() {
-    const rows = this.filtered();
+    const rows = this.sorted(this.found);
     const more = rows.length - SHOWN;
     render(html`
       <table aria-label=${this.label}>
@@ -100,6 +90,6 @@ export class TableView {
 
   toCsv() {
     return csv([this.columns.map((column) => column.id),
-        ...this.sorted().map((row) => this.columns.map((column) => column.value(row)))]);
+        ...this.sorted(this.rows).map((row) => this.columns.map((column) => column.value(row)))]);
   }
 }

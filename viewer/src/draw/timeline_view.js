@@ -19,7 +19,6 @@ const AXIS = 16;
 const LANE = 20;
 const FONT = '11px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 const DRAG_LEAST = 4; // pixels
-const DOUBLE_MS = 400; // between two clicks
 const LINE_PIXELS = 16; // of a wheel that counts lines
 const STEP_US = 1e6; // of a key, or a tenth of what is shown
 const LANES_KEPT = 400; // pictures
@@ -34,7 +33,7 @@ const HATCH = 4; // pixels from line to line
 const STACK = ['running', 'collecting', 'ready', 'other'];
 
 /** Of the time axis: the room for names at the left, and for scales at the right. */
-export function marginsOf(width) {
+function marginsOf(width) {
   return width < NARROW ? { left: 92, right: 4 } : { left: GUTTER, right: SCALES };
 }
 
@@ -387,7 +386,6 @@ export class TimelineView {
       canvas.addEventListener('pointerup', (event) => this.drop(event, canvas));
       canvas.addEventListener('pointercancel', () => this.abandon());
       canvas.addEventListener('pointerleave', () => this.leave());
-      canvas.addEventListener('dblclick', () => this.showBefore());
     }
     this.element.addEventListener('wheel', (event) => this.wheel(event), { passive: false });
     this.scroller.addEventListener('keydown', (event) => this.key(event));
@@ -429,8 +427,6 @@ export class TimelineView {
     if (drag === null) return;
     const range = this.dragged();
     this.drag = null;
-    if (this.isSecondClick(event, drag)) return;
-    this.before = this.shown.range;
     if (range !== null) {
       if (drag.isOther) this.callbacks.onOther(range);
       else this.callbacks.onRange(range, true);
@@ -440,21 +436,6 @@ export class TimelineView {
     if (lane !== undefined) this.callbacks.onLane(lane, event.shiftKey || event.ctrlKey
         || event.metaKey);
     else this.callbacks.onRange(null, true);
-  }
-
-  isSecondClick({ timeStamp, offsetX }, { isMoved }) {
-    const { clicked } = this;
-    this.clicked = isMoved ? null : { timeStamp, offsetX };
-    return !isMoved && clicked && timeStamp - clicked.timeStamp < DOUBLE_MS
-        && Math.abs(offsetX - clicked.offsetX) < DRAG_LEAST;
-  }
-
-  // Its first click has cleared the selection, or chosen a lane: that is not what was meant.
-  showBefore() {
-    const { before } = this;
-    if (!before) return;
-    this.callbacks.onRange(before, true);
-    this.callbacks.onTime(before, true);
   }
 
   abandon() {

@@ -7,11 +7,9 @@ import { themeColour } from './dom.js';
 import { processColour } from './palette.js';
 import { canvasPattern } from './patterns.js';
 
-const SMALL = '10px system-ui, sans-serif';
 const DASH = 4; // pixels of the ticks' line, where samples are merged
 const SCHEDULERS_MOST = 32; // lanes: more than that are lower
 const STACKED = ['running', 'collecting', 'ready'];
-const ACTIVITY_TITLES = { running: 'running', collecting: 'collecting', ready: 'ready' };
 
 export const MISSED = 'ticks are missing here';
 
@@ -20,7 +18,7 @@ export function column(axis, us) {
 }
 
 /** What we did: how often processes were sampled, and when not. Thin: it is not about them. */
-export function samplingTrackOf({ hertz, missed, steps, coarse }, losses) {
+export function samplingTrackOf({ hertz, missed, coarse }, losses) {
   const within = ([from, to], us) => from <= us && us < to;
   return {
     id: 'sampling',
@@ -41,22 +39,11 @@ export function samplingTrackOf({ hertz, missed, steps, coarse }, losses) {
         const x = axis.x(Math.max(axis.fromUs, from));
         context.fillRect(x, y + 5, Math.max(1, axis.x(Math.min(axis.toUs, to)) - x), 5);
       }
-      context.fillStyle = themeColour('muted');
-      context.font = SMALL;
-      context.textAlign = 'left';
-      for (const step of steps) {
-        if (step.us < axis.fromUs || step.us > axis.toUs) continue;
-        context.fillRect(axis.x(step.us), y, 1, 10);
-        context.fillText(`${Math.round(step.to)} Hz`, axis.x(step.us) + 3, y + 8);
-      }
     },
     tell(us) {
-      const step = steps.findLast((one) => one.us <= us);
-      const rate = step === undefined ? (steps[0]?.from ?? hertz) : step.to;
       const isMissed = missed.some((gap) => within(gap, us));
       const isCoarse = coarse?.times.some((time) => within(time, us));
-      return [...(rate > 0 ? [`sampled ${exact(Math.round(rate))} times a second`] : []),
-          ...(step === undefined ? [] : ['changed to stay within the CPU budget']),
+      return [...(hertz > 0 ? [`usually sampled ${exact(Math.round(hertz))} times a second`] : []),
           ...(isMissed ? [MISSED] : []),
           ...(isCoarse ? [`coarse here: equal samples of ${coarse.us / 1e6} s are one`] : []),
           ...losses];
@@ -149,7 +136,7 @@ export function activityTrackOf({ sums, peaks, sampling: { coarse } }, scheduler
     tell(us, axis) {
       const x = column(axis, us);
       return ['processes at a time, of those sampled', ...STACKED.map((name) =>
-          `${ACTIVITY_TITLES[name]}: ${sums[name][x].toFixed(1)}`),
+          `${name}: ${sums[name][x].toFixed(1)}`),
       ...(peaks[x] > 0 ? [`at most ${exact(Math.round(peaks[x]))} at a tick`] : [])];
     },
   };

@@ -8,19 +8,17 @@ const LEAST_PIXELS = 0.4;
  * @param zoom the node that takes the whole width
  * @param sort 'name' or 'width'
  * @param from, to the part of the zoomed node that takes the whole width, of 0 to 1
- * @param hasAncestors are there frames of what is zoomed out of
- * @returns [{node, x, width, depth, isAncestor, rest}], pixels; depth 0 is the root of all. Of a
+ * @returns [{node, x, width, depth, rest}], pixels; depth 0 is what is zoomed. Of a
  * block, rest is {count: of its frames, with those below them, weight}, and node its first one
  */
-export function visibleFrames(tree, widths,
-    { zoom, pixels, sort, from = 0, to = 1, hasAncestors = false }) {
-  const frames = hasAncestors ? ancestors(tree, zoom, pixels) : [];
+export function visibleFrames(tree, widths, { zoom, pixels, sort, from = 0, to = 1 }) {
+  const frames = [];
   if (!(widths[zoom] > 0)) return frames;
   const scale = pixels / (widths[zoom] * (to - from));
-  const todo = [{ node: zoom, x: -from * widths[zoom] * scale, depth: frames.length }];
+  const todo = [{ node: zoom, x: -from * widths[zoom] * scale, depth: 0 }];
   while (todo.length > 0) {
     const { node, x, depth } = todo.pop();
-    frames.push({ node, x, width: widths[node] * scale, depth, isAncestor: false });
+    frames.push({ node, x, width: widths[node] * scale, depth });
     let at = x;
     let block = null;
     for (const child of sorted(tree, widths, node, sort)) {
@@ -31,7 +29,7 @@ export function visibleFrames(tree, widths,
         block = null;
       } else if (isInside && width > 0) {
         block ??= frames[frames.push({ node: child, x: at, width: 0, depth: depth + 1,
-          isAncestor: false, rest: { count: 0, weight: 0 } }) - 1];
+          rest: { count: 0, weight: 0 } }) - 1];
         block.width += width;
         block.rest.count += tree.count[child];
         block.rest.weight += widths[child];
@@ -65,15 +63,6 @@ export function zoomed([from, to], at, factor, least) {
 export function moved([from, to], by, width = to - from) {
   const start = Math.min(1 - width, Math.max(0, from + by * width));
   return [start, start + width];
-}
-
-function ancestors(tree, zoom, pixels) {
-  const frames = [];
-  for (let node = tree.parent[zoom]; node >= 0; node = tree.parent[node]) {
-    frames.unshift({ node, x: 0, width: pixels, depth: 0, isAncestor: true });
-  }
-  frames.forEach((frame, depth) => (frame.depth = depth));
-  return frames;
 }
 
 // Levels that have an order come in it: memory_1s_MiB before memory_10s_MiB.

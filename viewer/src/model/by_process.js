@@ -1,5 +1,7 @@
 // The samples of each process, so that one can be shown without looking at all others.
 
+import { lowerBound } from './sorted.js';
+
 /** @returns {rows: of all samples, process after process, each in the order of time;
     starts: where a process begins, and the end of all} */
 export async function rowsByProcess(profile) {
@@ -21,13 +23,8 @@ export async function rowsByProcess(profile) {
 
 /** Where in `rows` the last sample of a process at or before a time stands; -1: there is none. */
 export function placeAt({ rows, starts }, time, process, us) {
-  let [low, high] = [starts[process], starts[process + 1]];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (time[rows[middle]] <= us) low = middle + 1;
-    else high = middle;
-  }
-  return low > starts[process] ? low - 1 : -1;
+  const next = lowerBound(starts[process], starts[process + 1], (i) => time[rows[i]] <= us);
+  return next > starts[process] ? next - 1 : -1;
 }
 
 function eachSample(profile, each) {

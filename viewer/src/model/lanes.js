@@ -3,6 +3,7 @@
 // that is several, in a coarse report, is a part of its interval.
 
 import { ACTIVITIES, activitiesOf, isBusy } from './activity.js';
+import { lowerBound } from './sorted.js';
 import { Area, sampledWithin } from './steps.js';
 import { tickAfter } from './ticks.js';
 import { TRENDS, trendValues } from './trends.js';
@@ -123,14 +124,8 @@ class Samples {
   firstOf(process) {
     const { rows, starts, time, grid, coarse } = this;
     const least = coarse?.beginOf(Math.max(0, grid.fromUs)) ?? grid.fromUs;
-    let low = starts[process];
-    let high = starts[process + 1];
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (time[rows[middle]] < least) low = middle + 1;
-      else high = middle;
-    }
-    return Math.max(starts[process], low - 1);
+    const first = lowerBound(starts[process], starts[process + 1], (i) => time[rows[i]] < least);
+    return Math.max(starts[process], first - 1);
   }
 
   area() {

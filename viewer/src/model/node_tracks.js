@@ -3,7 +3,6 @@
 import { coarseOf } from './coarse.js';
 
 const KINDS = ['processes', 'binary', 'ets', 'code', 'atom'];
-const RATE_STEP = 0.7; // so much fewer ticks a second than before is a step of the budget
 
 /**
  * @returns {timesUs, memory: [{name, bytes: by time}], in the order in which they are stacked, or
@@ -32,48 +31,16 @@ export async function nodeTracks(profile) {
   };
 }
 
-/**
- * How often processes were sampled: {hertz: usually; missed: [[fromUs, toUs)]; steps: [{us, from,
- * to}], where the rate fell or rose and stayed, in ticks a second; coarse: of coarse.js}.
- */
+/** {hertz: how often processes were usually sampled; missed: [[fromUs, toUs)]; coarse} */
 export async function samplingTrack(profile) {
-  const { starts, missed, usualUs } = await profile.ticks();
+  const { missed, usualUs } = await profile.ticks();
   const coarse = coarseOf(profile);
-  const hertz = usualUs > 0 ? 1e6 / usualUs : 0;
-  if (coarse === null) return { hertz, missed, steps: stepsOf(starts), coarse };
+  if (coarse === null) return { hertz: usualUs > 0 ? 1e6 / usualUs : 0, missed, coarse };
   // Times of merged samples are not those of ticks.
   const isFine = ([from, to]) => !coarse.times.some(([begin, end]) => from < end && to > begin);
-  return { hertz: 0, missed: missed.filter(isFine), steps: [], coarse };
+  return { hertz: 0, missed: missed.filter(isFine), coarse };
 }
-
-const AROUND = 60; // ticks on both sides, whose median gaps are compared
 
 function greatest(numbers) {
   return numbers.reduce((most, n) => (n > most ? n : most), 0);
-}
-
-// Where gaps between ticks become longer or shorter, and stay so.
-function stepsOf(starts) {
-  const gaps = starts.slice(1).map((start, i) => start - starts[i]);
-  const steps = [];
-  for (let i = AROUND; i + AROUND <= gaps.length; i += AROUND / 4) {
-    const before = median(gaps.subarray(i - AROUND, i));
-    const after = median(gaps.subarray(i, i + AROUND));
-    const change = before / after;
-    if (change > RATE_STEP && change < 1 / RATE_STEP) continue;
-    const step = { us: starts[i], from: 1e6 / before, to: 1e6 / after };
-    const last = steps[steps.length - 1];
-    if (last !== undefined && starts[i] - last.us < 2 * AROUND * Math.max(before, after)) {
-      if (Math.abs(Math.log(change)) > Math.abs(Math.log(last.to / last.from))) {
-        steps[steps.length - 1] = step;
-      }
-    } else {
-      steps.push(step);
-    }
-  }
-  return steps;
-}
-
-function median(numbers) {
-  return Float64Array.from(numbers).sort()[Math.floor(numbers.length / 2)];
 }

@@ -4,6 +4,7 @@
 import { grown, joined } from '../decode/grown.js';
 import { decodeName, parseSymbol, shownName } from './symbols.js';
 import { coarseHolds } from './coarse.js';
+import { lowerBound } from './sorted.js';
 import { findTicks } from './ticks.js';
 import { rowsByProcess } from './by_process.js';
 import { activityTotals, trendOf } from './trends.js';
@@ -311,7 +312,7 @@ class Profile {
   rowRange(fromUs, toUs) {
     if (!this.isOrdered) return [0, this.rows];
     const { time_us: time } = this.columns;
-    return [lowerBound(time, fromUs), lowerBound(time, toUs)];
+    return [fromUs, toUs].map((us) => lowerBound(0, time.length, (row) => time[row] < us));
   }
 
   /** Of ticks.js. */
@@ -373,16 +374,4 @@ function withRoom(array, count) {
   const copy = new Float64Array(count).fill(NaN);
   copy.set(array);
   return copy;
-}
-
-/** The first place in sorted `array` with a number of `least` or more. */
-function lowerBound(array, least) {
-  let low = 0;
-  let high = array.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (array[middle] < least) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

@@ -1,6 +1,7 @@
 // The sample of the process that a sample waits for, at the same tick. At another node, whose files
 // are in the profile, too, it is the tick nearest in time: c_src/report/other_nodes.h.
 
+import { lowerBound } from './sorted.js';
 import { decodeName } from './symbols.js';
 
 export class WaitedFor {
@@ -92,13 +93,4 @@ export class WaitedFor {
 function put(map, key, value) {
   if (!map.has(key)) map.set(key, []);
   map.get(key).push(value);
-}
-
-function lowerBound(low, high, isBefore) {
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (isBefore(middle)) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

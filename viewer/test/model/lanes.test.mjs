@@ -178,15 +178,6 @@ test('the rate of ticks does not depend on what is shown', async () => {
   assert.equal((await profile.samplingTrack()).hertz, 1e6 / TICK_US);
 });
 
-test('a slower rate that stays is a step', async () => {
-  const slow = ticks(5e6).filter((us) => (us / TICK_US) % 4 === 0);
-  const profile = await buildProfile({ processes: [{ pid: '<0.1.0>' }],
-    samples: sampled({ of: story.crowd, process: 0, times: [...ticks(0, 5e6), ...slow] }) });
-  const { steps } = await profile.samplingTrack();
-  assert.equal(steps.length, 1);
-  assert.ok(Math.abs(steps[0].us - 5e6) < 1e6 && Math.round(steps[0].to) === 25);
-});
-
 test('hundreds of thousands of processes fold into one lane', () => {
   const processCount = 300000;
   const many = () => new Float64Array(processCount).fill(1);
