@@ -54,10 +54,21 @@ test('a function that stays on the stack is one frame, one that comes again anot
 
 test('of a cell that has several stacks it is that of most of it; none is blank', async () => {
   const profile = await profileOf();
-  const coarse = await stacksOverTime(profile, { fromUs: 0.35e6, cells: 2, cellUs: 0.2e6 },
-      { process: 0 }, options);
-  assert.deepEqual([pathAt(coarse, 0), pathAt(coarse, 1)], [PATHS.ab, PATHS.a]);
+  for (const [fromUs, wanted] of [[0.35e6, PATHS.ab], [0.45e6, PATHS.ab], [0.55e6, PATHS.a]]) {
+    const coarse = await stacksOverTime(profile, { fromUs, cells: 1, cellUs: 0.2e6 },
+        { process: 0 }, options);
+    assert.deepEqual(pathAt(coarse, 0), wanted, `from ${fromUs}`);
+  }
   const behind = await stacksOverTime(profile, { fromUs: 1.9e6, cells: 4, cellUs: 1e5 },
       { process: 0 }, options);
   assert.deepEqual([pathAt(behind, 0), pathAt(behind, 3)], [PATHS.b, ['not sampled']]);
+});
+
+test('a process whose next sample is late may have left its scheduler', async () => {
+  const samples = [...Array.from({ length: 50 }, (_, n) => n * TICK_US), 1e6].map((us) =>
+      ({ process: 0, us, status: 'running', scheduler: 1, stack: [...PATHS.a].reverse() }));
+  const profile = await buildProfile({ processes: [{ pid: '<0.1.0>' }], samples });
+  const at = async (of) => pathAt(await stacksOverTime(profile, grid, of, options), 80);
+  assert.deepEqual(await at({ process: 0 }), PATHS.a);
+  assert.deepEqual(await at({ scheduler: 1 }), ['not sampled']);
 });
