@@ -188,7 +188,7 @@ file(#{path := Path, dialect := Dialect, compression := Compression} = File) ->
     #{first_us := First, last_us := Last, cut_off := CutOff, damaged := Damaged} = File,
     #{lost_text := Lost, perf_messages := Lines, perf_lost := Events} = File,
     [
-        [Path, ": ", verdict(flame_prof_file_losses:is_whole(File), Dialect), "\n"],
+        [Path, ": ", verdict(flame_prof_file_losses:is_whole(File), File), "\n"],
         io_lib:format("  ~ts, ~ts, ~ts bytes", [dialect(Dialect), Compression, grouped(Bytes)]),
         [[" of ", grouped(Text), " bytes of text"] || Compression =/= plain, Text > 0],
         ["\n  ", grouped(Samples), " sample", plural(Samples)],
@@ -206,9 +206,12 @@ file(#{path := Path, dialect := Dialect, compression := Compression} = File) ->
         [["  the session missed: ", Part, "\n"] || Part <- flame_prof_file_losses:counted(File)]
     ].
 
-verdict(true, _Dialect) -> "whole";
-verdict(false, none) -> flame_prof_cli_out:bold("no profile, or damaged");
-verdict(false, _Dialect) -> flame_prof_cli_out:bold("damaged").
+verdict(true, _File) ->
+    "whole";
+verdict(false, #{dialect := none, damaged := 0, cut_off := false}) ->
+    flame_prof_cli_out:bold("no profile, or damaged");
+verdict(false, _File) ->
+    flame_prof_cli_out:bold("damaged").
 
 dialect(none) -> "no samples";
 dialect(flame_prof) -> "flame_prof";

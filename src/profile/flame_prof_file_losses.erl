@@ -34,8 +34,7 @@ read(Files, Limits, Use) ->
 refused(#{files := [First | _] = Files}) ->
     case lists:all(fun is_no_profile/1, Files) of
         true ->
-            #{path := Path} = First,
-            {error, {file, #{file => Path, reason => none_of(Path)}}};
+            {error, {file, #{file => maps:get(path, First), reason => none_of(First)}}};
         false ->
             ok
     end;
@@ -68,16 +67,20 @@ in_step(Ends) ->
         "the same number of words each time: do not trust the shares of their functions"]
         || is_much(InStep, Words, ?TOLD_PERCENT)].
 
-damage(#{dialect := none, path := Path}) ->
-    none_of(Path);
+damage(#{dialect := none} = File) ->
+    none_of(File);
 damage(#{bad := Bad, damaged := Damaged, cut_off := CutOff}) ->
     lists:join(", ",
         [[grouped(Bad), " damaged sample", plural(Bad), " left out"] || Bad > 0] ++
         ["its end is cut off" || CutOff] ++
         [["text is missing at ", grouped(Damaged), " place", plural(Damaged)] || Damaged > 0]).
 
-none_of(Path) ->
-    <<"no sample of it can be read: ", (flame_prof_foreign_file:name(Path))/binary>>.
+none_of(File) ->
+    <<"no sample of it can be read: ", (why_none(File))/binary>>.
+
+why_none(#{cut_off := true}) -> <<"the compressed file is cut off before its first sample ends">>;
+why_none(#{damaged := Damaged}) when Damaged > 0 -> <<"the compressed file is damaged">>;
+why_none(#{path := Path}) -> flame_prof_foreign_file:name(Path).
 
 %% @doc Which event is shown, if there are others: their samples count different things.
 -spec events(#{atom() => term()}) -> [unicode:chardata()].

@@ -6,19 +6,25 @@
 -define(CORPUS, "test/corpus/").
 
 what_is_no_profile_is_refused_test_() ->
+    Gzip = zlib:gzip(<<0:800000>>),
     [{Name, fun() ->
         with_file(Name, Text, fun(File) ->
             Path = list_to_binary(File),
-            [?assertMatch({error, {file, #{file := Path, reason := <<"no sample ", _/binary>>}}},
-                    Try(File))
+            Reason = <<"no sample of it can be read: ", Why/binary>>,
+            [?assertMatch({error, {file, #{file := Path, reason := Reason}}}, Try(File))
              || Try <- [fun(F) -> flame_prof_tree:report(F, #{}) end,
                     fun(F) -> flame_prof:hot([F, F], #{}) end,
                     fun(F) -> flame_prof:report(F, F ++ ".html") end]],
             ?assertNot(filelib:is_file(File ++ ".html"))
         end)
     end}
-     || {Name, Text} <- [{"a.json", "{}\n"}, {"b.txt", "Dear all,\n\nno samples.\n"},
-            {"c.gz", binary:part(zlib:gzip(<<0:800000>>), 0, 60)}]].
+     || {Name, Text, Why} <- [
+            {"b.txt", "Dear all,\n\nno samples.\n", <<"it is no profile, or damaged">>},
+            {"c.gz", binary:part(Gzip, 0, 60),
+                <<"the compressed file is cut off before its first sample ends">>},
+            %% Another checksum.
+            {"d.gz", [binary:part(Gzip, 0, byte_size(Gzip) - 8), <<0:64>>],
+                <<"the compressed file is damaged">>}]].
 
 %% A session may have nothing to sample.
 a_file_without_samples_is_a_profile_test() ->
