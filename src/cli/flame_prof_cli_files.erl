@@ -160,14 +160,16 @@ failed(Reason) ->
 
 %% check
 
-%% A file that is not a profile has no sample that could be damaged.
+%% A file that is not a profile has no sample that could be damaged: one line of it is shown.
 checked(#{files := Files, warnings := Warnings} = Info) ->
     Known = maps:from_list([{Path, Kind}
         || #{path := Path} = File <- Files, {ok, Kind} <- [foreign(File)]]),
     put([
         [file(File, Known) || File <- Files],
         totals(Info),
-        [warning(Warning) || {Path, _, _} = Warning <- Warnings, not is_map_key(Path, Known)]
+        [warning(Warning) || {Path, _, _} = Warning <- Warnings, not is_map_key(Path, Known)],
+        [warning(lists:min(Lines)) || Path <- maps:keys(Known),
+            [_ | _] = Lines <- [[Warning || {File, _, _} = Warning <- Warnings, File =:= Path]]]
     ]).
 
 foreign(#{path := Path, dialect := none} = File) ->

@@ -102,7 +102,8 @@ exit_codes_tell_scripts(Config) ->
         {0, ["check", corpus("ours.log"), Allocated], []},
         {1, ["hot", corpus("ours.log"), Allocated], []},
         {4, ["check", corpus("ours.log"), Json],
-            ["ours.log: whole$", "package.json: no profile\n  it is JSON: [^\n]*\n[0-9]+ process"]},
+            ["ours.log: whole$", "package.json: no profile\n  it is JSON: [^\n]*\n[0-9]+ process",
+                "package.json:1: no time in the header\n\\z"]},
         {1, ["check", "--json", corpus("ours.log"), Allocated], ["takes files of one kind"]}
     ] ++ [
         %% No sample is damaged where a frame is: it is text that is missing.
