@@ -283,6 +283,7 @@ text(Format, Args) ->
 held_up(Node) ->
     case asked(Node, erlang, statistics, [run_queue_lengths_all], ?HELD_UP_MS) of
         {ok, [_ | _] = Lengths} -> held_up_by(lists:last(Lengths));
+        {error, {erpc, timeout}} -> "; it answers nothing now: it is stopped, or too busy";
         _ -> ""
     end.
 

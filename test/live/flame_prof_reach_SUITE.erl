@@ -8,7 +8,8 @@
     a_node_of_another_host_is_attached_to_through_a_tunnel/1, a_node_of_tls_is_attached_to/1,
     a_node_of_ipv6_is_reached_by_address_name_and_port/1,
     commands_at_once_have_names_of_their_own/1, looks_make_no_atom_after_the_first/1,
-    a_connection_that_fails_says_why/1, a_command_line_that_cannot_connect_says_why/1]).
+    a_connection_that_fails_says_why/1, a_command_line_that_cannot_connect_says_why/1,
+    a_node_that_is_stopped_while_it_works_is_told_as_that/1]).
 
 -import(command_line, [run/1, run/2, cookie/0]).
 
@@ -186,6 +187,15 @@ a_connection_that_fails_says_why(Config) ->
         %% As a network without that host.
         {3, Unknown} = attach("shop@" ++ ?FAR, At, Config),
         {match, _} = re:run(Unknown, "no connection to port .* of " ?FAR ": ")
+    end).
+
+a_node_that_is_stopped_while_it_works_is_told_as_that(_) ->
+    with_plain_node(fun(#{node := Node, pid := Pid}) ->
+        "" = os:cmd("kill -STOP " ++ Pid),
+        {error, Reason} = flame_prof_remote:call(Node, erlang, node, [], 100),
+        "" = os:cmd("kill -CONT " ++ Pid),
+        {match, _} = re:run(flame_prof:format_error(Reason),
+            "\\(--timeout\\); it answers nothing now: it is stopped, or too busy$")
     end).
 
 a_command_line_that_cannot_connect_says_why(Config) ->
