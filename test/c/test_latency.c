@@ -219,6 +219,14 @@ static struct fp_parts *make_parts(uint32_t threads)
     return parts;
 }
 
+/* A call of function 1, of 10 ns of which 5 are its own. */
+static void add_call(struct fp_parts *parts, uint32_t thread, uint64_t pid)
+{
+    const uint64_t key[3] = {pid, 0, 0};
+
+    fp_parts_add(parts, thread, fp_parts_find(parts, 1, key), 10, 5);
+}
+
 static void free_parts(struct fp_parts *parts)
 {
     fp_pages_free(parts, fp_parts_bytes(parts->thread_count));
@@ -229,11 +237,8 @@ static void free_parts(struct fp_parts *parts)
 PARTS_TEST(more_keys_than_there_is_room_for_are_one)
 {
     memset(&sum, 0, sizeof sum);
-    for (uint64_t pid = 1; pid <= MANY; pid++) {
-        const uint64_t key[3] = {pid, 0, 0};
-
-        fp_parts_add(parts, 0, fp_parts_find(parts, 1, key), 10, 5);
-    }
+    for (uint64_t pid = 1; pid <= MANY; pid++)
+        add_call(parts, 0, pid);
     fp_parts_drain_parts(parts, add, lives_never, NULL);
     CHECK_INT(sum.calls, MANY);
     CHECK_INT(sum.total_ns, 10 * MANY);
@@ -242,11 +247,8 @@ PARTS_TEST(more_keys_than_there_is_room_for_are_one)
     fp_parts_drain_parts(parts, add, lives_never, NULL);
     CHECK_INT(sum.calls, MANY);
     memset(&sum, 0, sizeof sum);
-    for (uint64_t pid = 1; pid <= 100; pid++) {
-        const uint64_t key[3] = {pid, 0, 0};
-
-        fp_parts_add(parts, 0, fp_parts_find(parts, 1, key), 10, 5);
-    }
+    for (uint64_t pid = 1; pid <= 100; pid++)
+        add_call(parts, 0, pid);
     fp_parts_drain_parts(parts, add, lives_never, NULL);
     CHECK_INT(sum.calls, 100);
     CHECK_INT(sum.function, 0);
@@ -262,10 +264,9 @@ struct last_call {
 static int lives_no_longer(void *with, uint64_t pid)
 {
     const struct last_call *last = with;
-    const uint64_t key[3] = {last->pid, 0, 0};
 
     if (pid == last->pid)
-        fp_parts_add(last->parts, 0, fp_parts_find(last->parts, 1, key), 10, 5);
+        add_call(last->parts, 0, pid);
     return 0;
 }
 
@@ -279,9 +280,8 @@ static void count_last(void *with, const struct fp_latency_part *part)
 PARTS_TEST(the_last_call_of_a_process_is_told_as_its_own)
 {
     struct last_call last = {parts, 7, 0};
-    const uint64_t key[3] = {7, 0, 0};
 
-    fp_parts_add(parts, 0, fp_parts_find(parts, 1, key), 10, 5);
+    add_call(parts, 0, 7);
     fp_parts_drain_parts(parts, count_last, lives_no_longer, &last);
     CHECK_INT(last.told, 1);
     fp_parts_drain_parts(parts, count_last, lives_no_longer, &last);
@@ -406,24 +406,14 @@ static void *find_and_add(void *arg)
 {
     const struct finder *finder = arg;
 
-    for (uint64_t round = 0; round < ROUNDS; round++) {
-        const uint64_t key[3] = {finder->key[(round + finder->thread) % COLLIDING], 0, 0};
-
-        fp_parts_add(finder->parts, finder->thread, fp_parts_find(finder->parts, 1, key), 10, 5);
-    }
+    for (uint64_t round = 0; round < ROUNDS; round++)
+        add_call(finder->parts, finder->thread, finder->key[(round + finder->thread) % COLLIDING]);
     return NULL;
 }
 
 static void add_calls(void *with, const struct fp_latency_part *part)
 {
     *(uint64_t *)with += part->calls;
-}
-
-static int lives_not(void *with, uint64_t key)
-{
-    (void)with;
-    (void)key;
-    return 0;
 }
 
 TEST_ON(keys_are_found_while_others_make_room, struct fp_parts *, parts, make_parts(2), free_parts)
@@ -437,11 +427,11 @@ TEST_ON(keys_are_found_while_others_make_room, struct fp_parts *, parts, make_pa
         CHECK_INT(pthread_create(&thread[i], NULL, find_and_add, &finder[i]), 0);
     }
     for (int i = 0; i < 1000; i++)
-        fp_parts_drain_parts(parts, add_calls, lives_not, &calls_told);
+        fp_parts_drain_parts(parts, add_calls, lives_never, &calls_told);
     for (int i = 0; i < 2; i++)
         pthread_join(thread[i], NULL);
-    fp_parts_drain_parts(parts, add_calls, lives_not, &calls_told);
-    fp_parts_drain_parts(parts, add_calls, lives_not, &calls_told);
+    fp_parts_drain_parts(parts, add_calls, lives_never, &calls_told);
+    fp_parts_drain_parts(parts, add_calls, lives_never, &calls_told);
     CHECK_INT(calls_told, 2 * ROUNDS);
 }
 

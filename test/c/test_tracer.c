@@ -17,6 +17,11 @@
 /* What does not come in so many naps does not come. */
 #define TRIES 6000
 
+#define LIMITS(...)                                                                                \
+    (struct fp_tracer_limits)                                                                      \
+    {                                                                                              \
+        .event_ns = 400, .discard_ns = 100, __VA_ARGS__                                            \
+    }
 static const struct fp_tracer_limits unlimited = {.event_ns = 400, .discard_ns = 100};
 
 static uint64_t start(struct fp_tracer_limits limits)
@@ -104,13 +109,8 @@ TEST(the_end_of_a_call_is_let_in_after_a_limit)
 }
 
 /* Also where no event comes that would be charged. */
-TEST(the_pressure_goes_down_with_each_heartbeat)
+STATE_TEST(the_pressure_goes_down_with_each_heartbeat, start(LIMITS(.events_per_second = 1000)))
 {
-    struct fp_tracer_limits limits = unlimited;
-    uint64_t state;
-
-    limits.events_per_second = 1000;
-    state = start(limits);
     events(state, 320, FP_TRACER_EVENT);
     CHECK(fp_tracer_pressure() > 0);
     for (int i = 0; i < TRIES && fp_tracer_pressure() > 0; i++) {
@@ -120,7 +120,6 @@ TEST(the_pressure_goes_down_with_each_heartbeat)
         CHECK_INT(heartbeat(state), FP_TRACER_running);
     }
     CHECK_INT(fp_tracer_pressure(), 0);
-    stop(state);
 }
 
 TEST(it_is_known_for_how_long_it_has_ended)
@@ -210,28 +209,11 @@ TEST(a_heartbeat_that_comes_too_late_is_the_end)
 
 TEST(the_number_of_events_is_limited)
 {
-    struct fp_tracer_limits limits = unlimited;
-    uint64_t state;
-    int in;
+    for (uint64_t number = 1; number <= 1000; number += number < 40 ? 1 : 320) {
+        uint64_t state = start(LIMITS(.events = number));
 
-    limits.events = 1000;
-    state = start(limits);
-    in = events(state, 100000, FP_TRACER_EVENT);
-    CHECK_INT(in, 1000);
-    CHECK_INT(heartbeat(state), FP_TRACER_max_events);
-    stop(state);
-}
-
-TEST(a_small_number_of_events_is_held_too)
-{
-    for (uint64_t number = 1; number <= 40; number++) {
-        struct fp_tracer_limits limits = unlimited;
-        uint64_t state;
-
-        limits.events = number;
-        state = start(limits);
         CHECK_INT(events(state, 1000, FP_TRACER_DISCARD), 1000);
-        CHECK_INT(events(state, 1000, FP_TRACER_EVENT), number);
+        CHECK_INT(events(state, 100000, FP_TRACER_EVENT), number);
         CHECK_INT(heartbeat(state), FP_TRACER_max_events);
         stop(state);
     }
@@ -244,13 +226,8 @@ static void *one_event(void *arg)
 }
 
 /* Each of them has had too few to count them together. */
-TEST(events_of_many_threads_are_one_number)
+STATE_TEST(events_of_many_threads_are_one_number, start(LIMITS(.events = THREADS)))
 {
-    struct fp_tracer_limits limits = unlimited;
-    uint64_t state;
-
-    limits.events = THREADS;
-    state = start(limits);
     for (int i = 0; i < THREADS; i++) {
         pthread_t thread;
 
@@ -259,7 +236,6 @@ TEST(events_of_many_threads_are_one_number)
         pthread_join(thread, NULL);
     }
     CHECK_INT(heartbeat(state), FP_TRACER_max_events);
-    stop(state);
 }
 
 /* A burst of events, in less time than it takes to earn them. */
@@ -300,13 +276,10 @@ TEST(what_the_vm_takes_for_processes_is_limited_too)
 
 TEST(events_a_second_are_limited)
 {
-    struct fp_tracer_limits limits = unlimited;
-    uint64_t state;
-    int in;
+    const struct fp_tracer_limits limits = LIMITS(.events_per_second = 2000);
+    uint64_t state = start(limits);
+    int in = events(state, 10000000, FP_TRACER_EVENT);
 
-    limits.events_per_second = 2000;
-    state = start(limits);
-    in = events(state, 10000000, FP_TRACER_EVENT);
     CHECK(in >= 2000 && in < 100000);
     CHECK_INT(heartbeat(state), FP_TRACER_max_events_per_second);
     stop(state);
@@ -317,14 +290,11 @@ TEST(events_a_second_are_limited)
 
 TEST(seconds_are_limited)
 {
-    struct fp_tracer_limits limits = unlimited;
     const struct timespec nap = {.tv_nsec = 10000000};
     int64_t begun = fp_monotonic_ms();
-    uint64_t state;
+    uint64_t state = start(LIMITS(.seconds = 1));
     int tries = TRIES;
 
-    limits.seconds = 1;
-    state = start(limits);
     while (events(state, 1, FP_TRACER_EVENT) == 1) {
         CHECK(--tries > 0);
         nanosleep(&nap, NULL);

@@ -118,7 +118,7 @@ calls_returns_and_exceptions_are_counted(_) ->
     Ref = started(#{patterns => [{?F, ?SPEC, [meta]}, {{?MODULE, boom, 0}, ?SPEC, [meta]}]}),
     call(10),
     ?assertError(boom, ?MODULE:boom()),
-    ?assertMatch(#{calls := 11, returns := 10, exceptions := 1}, counted(Ref)),
+    ?assertMatch(#{call := 11, return_from := 10, exception_from := 1}, counted(Ref)),
     {ok, Stopped} = flame_prof_tracing:stop(Ref),
     ?assertMatch(#{ended := asked, events := 11, lost := 0, functions := 2}, Stopped),
     ?assert(nothing_is_on()).
@@ -129,7 +129,7 @@ processes_are_traced_by_their_flags(_) ->
     }),
     call(5),
     Other ! 7,
-    eventually(fun() -> maps:get(returns, counted(Ref)) =:= 7 end),
+    eventually(fun() -> maps:get(return_from, counted(Ref)) =:= 7 end),
     ?assertEqual([Other], traced_processes()),
     {ok, #{processes := 1}} = flame_prof_tracing:stop(Ref),
     ?assert(nothing_is_on()),
@@ -140,7 +140,7 @@ new_processes_are_traced(_) ->
     {_, Monitor} = spawn_monitor(fun() -> call(3) end),
     receive {'DOWN', Monitor, _, _, _} -> ok end,
     call(2),
-    ?assertMatch(#{calls := 5}, counted(Ref)),
+    ?assertMatch(#{call := 5}, counted(Ref)),
     {ok, _} = flame_prof_tracing:stop(Ref),
     ?assert(nothing_is_on()).
 
@@ -250,7 +250,7 @@ the_second_guard_is_killed(_) ->
     Ref = started(#{}),
     exit(second_guard(), kill),
     call(3),
-    ?assertMatch(#{calls := 3}, counted(Ref)),
+    ?assertMatch(#{call := 3}, counted(Ref)),
     {ok, #{ended := asked}} = flame_prof_tracing:stop(Ref),
     ?assert(nothing_is_on()).
 
@@ -355,7 +355,7 @@ what_was_measured_stays_after_a_limit(_) ->
     Ref = started(#{limits => #{max_events => 1000}}),
     call(5000),
     {limit, _} = ended(Ref),
-    #{calls := Calls} = counted(Ref),
+    #{call := Calls} = counted(Ref),
     {ok, #{events := Events}} = flame_prof_tracing:counters(Ref),
     %% The one that ended it is not finished.
     ?assertMatch({true, _, _},
