@@ -59,20 +59,31 @@ static void settle(struct fixture *f, const uint64_t *word, size_t words)
     fake_put(&f->vm.memory, hend - 8 * words, word, 8 * words);
 }
 
-static int look_with(struct fixture *f, uint64_t bytes, uint32_t objects, uint32_t time_ms)
+static void open_look(struct fixture *f, uint64_t bytes, uint32_t time_ms)
 {
     const struct fp_xray_limits limits = {bytes, time_ms};
-    unsigned steps = 0;
 
     if (f->xray != NULL)
         fp_xray_close(f->xray);
     CHECK_INT(
         fp_xray_open(&f->xray, &f->vm.layout, &f->vm.memory.reader, &f->vm.code, f->pid, &limits),
         0);
+}
+
+static int end_look(struct fixture *f, uint32_t objects)
+{
+    unsigned steps = 0;
+
     while (!fp_xray_step(f->xray, objects))
         CHECK(++steps < 1000000);
     f->answer = fp_xray_answer(f->xray);
     return f->answer->err;
+}
+
+static int look_with(struct fixture *f, uint64_t bytes, uint32_t objects, uint32_t time_ms)
+{
+    open_look(f, bytes, time_ms);
+    return end_look(f, objects);
 }
 
 static void look(struct fixture *f)
@@ -189,42 +200,41 @@ TEST_WITH(deep_nesting_to_the_left_is_walked_to_its_end, create(29))
     CHECK_INT(root(f)->words, 24002);
 }
 
-static uint64_t map_subtag(unsigned otp)
+static int is_before_27(const struct fixture *f)
 {
-    return otp < 27 ? 0x3c : 0x2c;
+    return f->vm.layout.release.otp < 27;
 }
 
-TEST(keys_of_maps_are_told_where_they_are_atoms)
+static uint64_t map_subtag(const struct fixture *f)
 {
-    static const unsigned releases[] = {25, 27, 29};
+    return is_before_27(f) ? 0x3c : 0x2c;
+}
 
-    for (size_t r = 0; r < 3; r++) {
-        struct fixture *f = create(releases[r]);
-        uint64_t flat = map_subtag(releases[r]) | 1u << 8;
-        uint64_t node = map_subtag(releases[r]) | 3u << 6 | UINT64_C(3) << 16;
-        uint64_t keys = FAKE_TUPLE(&f->heap, f->get, FAKE_SMALL(5));
-        uint64_t value = list_of(f, FAKE_SMALL(1), 20), other = list_of(f, FAKE_SMALL(2), 5);
-        const uint64_t small[] = {2, keys, value, other};
-        const uint64_t large[] = {2, fake_cons(&f->heap, f->state, list_of(f, FAKE_SMALL(1), 3)),
-                                  fake_cons(&f->heap, list_of(f, FAKE_SMALL(1), 4), f->state)};
-        const uint64_t stack[] = {fake_boxed(&f->heap, flat, small, 4),
-                                  fake_boxed(&f->heap, node, large, 3)};
-        const struct fp_xray_node *map;
+TEST_WITH_EACH(keys_of_maps_are_told_where_they_are_atoms, create, 25, 27, 29)
+{
+    uint64_t flat = map_subtag(f) | 1u << 8;
+    uint64_t node = map_subtag(f) | 3u << 6 | UINT64_C(3) << 16;
+    uint64_t keys = FAKE_TUPLE(&f->heap, f->get, FAKE_SMALL(5));
+    uint64_t value = list_of(f, FAKE_SMALL(1), 20), other = list_of(f, FAKE_SMALL(2), 5);
+    const uint64_t small[] = {2, keys, value, other};
+    const uint64_t large[] = {2, fake_cons(&f->heap, f->state, list_of(f, FAKE_SMALL(1), 3)),
+                              fake_cons(&f->heap, list_of(f, FAKE_SMALL(1), 4), f->state)};
+    const uint64_t stack[] = {fake_boxed(&f->heap, flat, small, 4),
+                              fake_boxed(&f->heap, node, large, 3)};
+    const struct fp_xray_node *map;
 
-        settle(f, stack, 2);
-        look(f);
-        map = below(f, root(f), FP_XRAY_STACK, slot(0, FAKE_JIT + 64));
-        CHECK_INT(map->shape.form, FP_XRAY_FORM_MAP);
-        CHECK_INT(map->words, 5 + 3 + 40 + 10);
-        CHECK_INT(below(f, map, FP_XRAY_VALUE, f->get)->words, 40);
-        CHECK_INT(below(f, map, FP_XRAY_VALUE, 0)->words, 10);
-        map = below(f, root(f), FP_XRAY_STACK, slot(1, FAKE_JIT + 64));
-        CHECK_INT(map->words, 4 + 4 + 6 + 8);
-        CHECK_INT(below(f, map, FP_XRAY_VALUE, f->state)->words, 6);
-        CHECK_INT(below(f, map, FP_XRAY_KEYS, 0)->words, 8);
-        CHECK_INT(f->answer->reached_words, f->answer->young_words);
-        destroy(f);
-    }
+    settle(f, stack, 2);
+    look(f);
+    map = below(f, root(f), FP_XRAY_STACK, slot(0, FAKE_JIT + 64));
+    CHECK_INT(map->shape.form, FP_XRAY_FORM_MAP);
+    CHECK_INT(map->words, 5 + 3 + 40 + 10);
+    CHECK_INT(below(f, map, FP_XRAY_VALUE, f->get)->words, 40);
+    CHECK_INT(below(f, map, FP_XRAY_VALUE, 0)->words, 10);
+    map = below(f, root(f), FP_XRAY_STACK, slot(1, FAKE_JIT + 64));
+    CHECK_INT(map->words, 4 + 4 + 6 + 8);
+    CHECK_INT(below(f, map, FP_XRAY_VALUE, f->state)->words, 6);
+    CHECK_INT(below(f, map, FP_XRAY_KEYS, 0)->words, 8);
+    CHECK_INT(f->answer->reached_words, f->answer->young_words);
 }
 
 TEST_WITH(the_keys_of_a_literal_tuple_are_told_too, create(29))
@@ -232,7 +242,7 @@ TEST_WITH(the_keys_of_a_literal_tuple_are_told_too, create(29))
     struct fake_terms literals = {&f->vm.memory, OUTSIDE};
     uint64_t keys = FAKE_TUPLE(&literals, f->get);
     const uint64_t map[] = {1, keys, list_of(f, FAKE_SMALL(1), 20)};
-    const uint64_t stack[] = {fake_boxed(&f->heap, map_subtag(29) | 1u << 8, map, 3)};
+    const uint64_t stack[] = {fake_boxed(&f->heap, map_subtag(f) | 1u << 8, map, 3)};
 
     settle(f, stack, 1);
     look(f);
@@ -246,10 +256,9 @@ TEST_WITH(the_keys_of_a_literal_tuple_are_told_too, create(29))
 /* ---------------------------------------------------------------- binaries -- */
 
 /* A Binary of this size, in memory that is no heap; its address. */
-static uint64_t put_binary(struct fixture *f, unsigned otp, uint64_t at, uint64_t refs,
-                           uint64_t size)
+static uint64_t put_binary(struct fixture *f, uint64_t at, uint64_t refs, uint64_t size)
 {
-    uint32_t refc = otp < 27 ? 8 : 16;
+    uint32_t refc = is_before_27(f) ? 8 : 16;
 
     fake_put_word(&f->vm.memory, OUTSIDE + at + refc, refs);
     fake_put_word(&f->vm.memory, OUTSIDE + at + refc + 8, size);
@@ -257,13 +266,12 @@ static uint64_t put_binary(struct fixture *f, unsigned otp, uint64_t at, uint64_
 }
 
 /* What a term of a refc binary, and of `bytes` of it, is made of. Adds to the off-heap list. */
-static uint64_t put_part(struct fixture *f, unsigned otp, uint64_t binary, uint64_t size,
-                         uint64_t bytes)
+static uint64_t put_part(struct fixture *f, uint64_t binary, uint64_t size, uint64_t bytes)
 {
     uint32_t first = f->vm.layout.release.offset[FP_FIELD_bin_vheap] - 8u;
     uint64_t at = fake_process_at(N) + first, next = fake_word(&f->vm.memory, at), whole;
 
-    if (otp < 27) {
+    if (is_before_27(f)) {
         const uint64_t word[] = {size, next, binary, binary + 24, 0};
         whole = fake_boxed(&f->heap, 5u << 6 | 0x20, word, 5);
     } else {
@@ -271,7 +279,7 @@ static uint64_t put_part(struct fixture *f, unsigned otp, uint64_t binary, uint6
         whole = fake_boxed(&f->heap, 2u << 6 | 0x28, word, 2);
     }
     fake_put_word(&f->vm.memory, at, whole - 2);
-    if (otp < 27) {
+    if (is_before_27(f)) {
         const uint64_t word[] = {bytes, 7, 0, whole};
         return fake_boxed(&f->heap, 4u << 6 | 0x28, word, 4);
     } else {
@@ -280,33 +288,26 @@ static uint64_t put_part(struct fixture *f, unsigned otp, uint64_t binary, uint6
     }
 }
 
-TEST(a_part_of_a_binary_pins_all_of_it)
+TEST_WITH_EACH(a_part_of_a_binary_pins_all_of_it, create, 25, 27, 29)
 {
-    static const unsigned releases[] = {25, 27, 29};
+    uint64_t one = put_binary(f, 64, 1, 65536);
+    uint64_t two = put_binary(f, 256, 3, 1000);
+    uint64_t lost = put_binary(f, 512, 1, 5000);
+    const uint64_t stack[] = {put_part(f, one, 65536, 100), put_part(f, two, 1000, 10)};
+    const struct fp_xray_node *node;
 
-    for (size_t r = 0; r < 3; r++) {
-        struct fixture *f = create(releases[r]);
-        uint64_t one = put_binary(f, releases[r], 64, 1, 65536);
-        uint64_t two = put_binary(f, releases[r], 256, 3, 1000);
-        uint64_t lost = put_binary(f, releases[r], 512, 1, 5000);
-        const uint64_t stack[] = {put_part(f, releases[r], one, 65536, 100),
-                                  put_part(f, releases[r], two, 1000, 10)};
-        const struct fp_xray_node *node;
-
-        (void)put_part(f, releases[r], lost, 5000, 5);
-        settle(f, stack, 2);
-        look(f);
-        node = below(f, root(f), FP_XRAY_STACK, slot(0, FAKE_JIT + 64));
-        CHECK_INT(node->shape.form, FP_XRAY_FORM_BINARY);
-        CHECK_INT(node->binary_bytes, 65536);
-        CHECK_INT(node->seen_bytes, 100);
-        CHECK_INT(f->answer->binaries.count, 2);
-        CHECK_INT(f->answer->binaries.bytes, 66536);
-        CHECK_INT(f->answer->binaries.shared_bytes, 1000);
-        CHECK_INT(f->answer->garbage.count, 1);
-        CHECK_INT(f->answer->garbage.bytes, 5000);
-        destroy(f);
-    }
+    (void)put_part(f, lost, 5000, 5);
+    settle(f, stack, 2);
+    look(f);
+    node = below(f, root(f), FP_XRAY_STACK, slot(0, FAKE_JIT + 64));
+    CHECK_INT(node->shape.form, FP_XRAY_FORM_BINARY);
+    CHECK_INT(node->binary_bytes, 65536);
+    CHECK_INT(node->seen_bytes, 100);
+    CHECK_INT(f->answer->binaries.count, 2);
+    CHECK_INT(f->answer->binaries.bytes, 66536);
+    CHECK_INT(f->answer->binaries.shared_bytes, 1000);
+    CHECK_INT(f->answer->garbage.count, 1);
+    CHECK_INT(f->answer->garbage.bytes, 5000);
 }
 
 /* ---------------------------------------------------------------- messages -- */
@@ -340,9 +341,7 @@ TEST_WITH(a_message_counts_with_the_memory_that_it_brings, create(29))
 
 TEST_WITH(a_process_that_runs_is_not_told, create(27))
 {
-    const uint64_t stack[] = {list_of(f, FAKE_SMALL(1), 10)};
-
-    settle(f, stack, 1);
+    settle(f, (uint64_t[]){list_of(f, FAKE_SMALL(1), 10)}, 1);
     fake_set(&f->vm, N, FP_FIELD_state, FP_PSFLG_RUNNING);
     CHECK_INT(look_with(f, 64u << 20, 1000, 5), FP_ETORN);
 }
@@ -359,9 +358,7 @@ static void count_a_reduction(struct fake_memory *memory, void *arg, uint64_t ad
 
 TEST_WITH(a_process_that_ran_meanwhile_is_not_told, create(27))
 {
-    const uint64_t stack[] = {list_of(f, FAKE_SMALL(1), 10)};
-
-    settle(f, stack, 1);
+    settle(f, (uint64_t[]){list_of(f, FAKE_SMALL(1), 10)}, 1);
     fake_hook(&f->vm.memory, count_a_reduction, f);
     /* Time for more than one, also on a busy machine. */
     CHECK_INT(look_with(f, 64u << 20, 1000, 500), FP_ETORN);
@@ -388,16 +385,10 @@ TEST_WITH(a_heap_that_has_gone_meanwhile_has_moved, create(27))
 /* Nothing is known of it then, also not that it has moved. */
 TEST_WITH(a_structure_that_cannot_be_read_is_a_fault, create(27))
 {
-    const struct fp_xray_limits limits = {64u << 20, 50};
-
     settle(f, &f->state, 1);
-    CHECK_INT(
-        fp_xray_open(&f->xray, &f->vm.layout, &f->vm.memory.reader, &f->vm.code, f->pid, &limits),
-        0);
+    open_look(f, 64u << 20, 50);
     fake_unmap(&f->vm.memory, FAKE_PROCESSES);
-    while (!fp_xray_step(f->xray, 1000))
-        continue;
-    CHECK_INT(fp_xray_answer(f->xray)->err, FP_EFAULT);
+    CHECK_INT(end_look(f, 1000), FP_EFAULT);
 }
 
 /* At once: another attempt would see the same layout. */
@@ -410,38 +401,26 @@ TEST_WITH(a_layout_that_does_not_fit_is_refused_at_once, create(27))
 }
 
 /* All that is read later is another's by then. */
-TEST(a_process_that_was_copied_may_go_on)
+TEST_WITH_EACH(a_process_that_was_copied_may_go_on, create, 25, 29)
 {
-    for (unsigned r = 0; r < 2; r++) {
-        unsigned otp = r == 0 ? 25 : 29;
-        struct fixture *f = create(otp);
-        uint64_t binary = put_binary(f, otp, 64, 1, 65536);
-        const uint64_t stack[] = {list_of(f, FAKE_SMALL(1), 100),
-                                  put_part(f, otp, binary, 65536, 100)};
-        const struct fp_xray_limits limits = {64u << 20, 1000};
+    uint64_t binary = put_binary(f, 64, 1, 65536);
+    const uint64_t stack[] = {list_of(f, FAKE_SMALL(1), 100), put_part(f, binary, 65536, 100)};
 
-        fake_queue_add(&f->queue, FAKE_INNER, list_of(f, FAKE_SMALL(2), 5), f->pid);
-        settle(f, stack, 2);
-        CHECK_INT(fp_xray_open(&f->xray, &f->vm.layout, &f->vm.memory.reader, &f->vm.code, f->pid,
-                               &limits),
-                  0);
-        CHECK(!fp_xray_step(f->xray, 1));
-        fake_set(&f->vm, N, FP_FIELD_reds, 12345);
-        memset(fake_at(&f->vm.memory, HEAP, 8u * HEAP_WORDS), 0xa5, 8u * HEAP_WORDS);
-        fake_put_word(&f->vm.memory, binary + 8, 0);
-        fake_put_word(&f->vm.memory, binary + 16, 0);
-        while (!fp_xray_step(f->xray, 1))
-            continue;
-        f->answer = fp_xray_answer(f->xray);
-        CHECK_INT(f->answer->err, 0);
-        CHECK_INT(f->answer->attempts, 1);
-        CHECK_INT(f->answer->root_words[FP_XRAY_MESSAGE], 2 * 5);
-        CHECK(f->answer->root_words[FP_XRAY_STACK] > 2 * 100);
-        CHECK_INT(f->answer->binaries.count, 1);
-        CHECK_INT(f->answer->binaries.bytes, 65536);
-        CHECK(f->answer->is_complete);
-        destroy(f);
-    }
+    fake_queue_add(&f->queue, FAKE_INNER, list_of(f, FAKE_SMALL(2), 5), f->pid);
+    settle(f, stack, 2);
+    open_look(f, 64u << 20, 1000);
+    CHECK(!fp_xray_step(f->xray, 1));
+    fake_set(&f->vm, N, FP_FIELD_reds, 12345);
+    memset(fake_at(&f->vm.memory, HEAP, 8u * HEAP_WORDS), 0xa5, 8u * HEAP_WORDS);
+    fake_put_word(&f->vm.memory, binary + 8, 0);
+    fake_put_word(&f->vm.memory, binary + 16, 0);
+    CHECK_INT(end_look(f, 1), 0);
+    CHECK_INT(f->answer->attempts, 1);
+    CHECK_INT(f->answer->root_words[FP_XRAY_MESSAGE], 2 * 5);
+    CHECK(f->answer->root_words[FP_XRAY_STACK] > 2 * 100);
+    CHECK_INT(f->answer->binaries.count, 1);
+    CHECK_INT(f->answer->binaries.bytes, 65536);
+    CHECK(f->answer->is_complete);
 }
 
 TEST_WITH(a_process_that_has_exited_is_gone, create(27))
