@@ -41,11 +41,8 @@ ERL_NIF_TERM fp_nif_platform(FP_NIF_ARGS)
 static ERL_NIF_TERM layout_term(ErlNifEnv *env, const struct fp_layout *layout)
 {
     const struct fp_release *listed = fp_release_find(layout->release.otp);
-    ERL_NIF_TERM map = enif_make_new_map(env), offsets = enif_make_new_map(env);
+    ERL_NIF_TERM map = enif_make_new_map(env);
 
-    for (enum fp_field field = 0; field < FP_FIELD_COUNT; field++)
-        fp_map_put(env, &offsets, fp_field_name(field),
-                   enif_make_uint(env, layout->release.offset[field]));
     fp_map_put(env, &map, "otp", enif_make_uint(env, layout->release.otp));
     fp_map_put(env, &map, "tested",
                fp_atom(env, listed == NULL           ? "unlisted"
@@ -54,11 +51,10 @@ static ERL_NIF_TERM layout_term(ErlNifEnv *env, const struct fp_layout *layout)
     fp_map_put(env, &map, "reads", fp_text(env, fp_safe_read_method(&fp_vm(env)->memory)));
     fp_map_put(env, &map, "process_size", enif_make_uint(env, layout->release.process_size));
     fp_map_put(env, &map, "otel", fp_atom(env, layout->otel.map_header != 0 ? "true" : "false"));
-    fp_map_put(env, &map, "offsets", offsets);
     return map;
 }
 
-/* () -> undefined | #{otp, tested, reads, process_size, otel, offsets} |
+/* () -> undefined | #{otp, tested, reads, process_size, otel} |
  *       {error, {Error, code, Why}} */
 ERL_NIF_TERM fp_nif_layout_info(FP_NIF_ARGS)
 {

@@ -54,7 +54,6 @@ enum fp_field_width {
 #undef FP_FIELD_WIDTH
 };
 
-const char *fp_field_name(enum fp_field field);
 uint32_t fp_field_width(enum fp_field field);
 
 /* RegProc {hash bucket, process, port, name}: 16 + 8 + 8 (register.h). */

@@ -23,6 +23,15 @@ const char *fp_fact_name(int fact)
     return fact >= 0 && fact < FP_FACT_COUNT ? names[fact] : NULL;
 }
 
+const char *fp_field_name(enum fp_field field)
+{
+#define FP_FIELD_NAME(name, width) #name,
+    static const char *const names[] = {FP_FIELD_MAP(FP_FIELD_NAME)};
+#undef FP_FIELD_NAME
+
+    return field < FP_FIELD_COUNT ? names[field] : NULL;
+}
+
 /* ProcDict.numElements (erl_process_dict.h); the same in all listed releases. */
 #define ELEMENTS_IN_DICTIONARY 16u
 

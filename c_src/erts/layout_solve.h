@@ -35,6 +35,8 @@ enum fp_fact {
 };
 
 const char *fp_fact_name(int fact);
+/* For tests. */
+const char *fp_field_name(enum fp_field field);
 
 struct fp_probe {
     uint64_t address;                /* of its process structure */

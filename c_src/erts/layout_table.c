@@ -72,21 +72,11 @@ const struct fp_release *fp_release_find(unsigned otp)
     return NULL;
 }
 
-static const struct {
-    const char *name;
-    uint32_t width;
-} fields[FP_FIELD_COUNT] = {
-#define FP_FIELD_ROW(name, width) {#name, width},
-    FP_FIELD_MAP(FP_FIELD_ROW)
-#undef FP_FIELD_ROW
-};
-
-const char *fp_field_name(enum fp_field field)
-{
-    return field < FP_FIELD_COUNT ? fields[field].name : NULL;
-}
-
 uint32_t fp_field_width(enum fp_field field)
 {
-    return fields[field].width;
+#define FP_FIELD_BYTES(name, width) width,
+    static const uint8_t bytes[] = {FP_FIELD_MAP(FP_FIELD_BYTES)};
+#undef FP_FIELD_BYTES
+
+    return bytes[field];
 }

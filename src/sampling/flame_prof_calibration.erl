@@ -21,8 +21,7 @@
     otp := pos_integer(),
     tested := tested | untested | unlisted,
     reads := binary(),
-    process_size := pos_integer(),
-    offsets := #{atom() => non_neg_integer()}
+    process_size := pos_integer()
 }.
 
 %% Why the native engine is refused: an error of c_src/base/error.h, the field

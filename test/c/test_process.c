@@ -2,6 +2,7 @@
  * that no process can have. */
 #include "base/error.h"
 #include "erts/abandoned.h"
+#include "erts/layout_solve.h"
 #include "erts/process.h"
 #include "fake_memory.h"
 #include "test.h"

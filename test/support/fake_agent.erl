@@ -143,7 +143,7 @@ answer(Function, Arguments) ->
 usual(platform, []) ->
     #{native => true, why => <<>>, arch => <<"x86_64">>, libuv => <<"1">>, zstd => <<"1">>};
 usual(layout_info, []) ->
-    #{tested => tested, otp => true, reads => <<"own">>, offsets => #{}, process_size => 1};
+    #{tested => tested, otp => true, reads => <<"own">>, process_size => 1};
 usual(session_start, [#{lookback_ms := HoldMs} = Config]) ->
     Session = make_ref(),
     Path = case HoldMs of 0 -> path(Config); _ -> <<>> end,
