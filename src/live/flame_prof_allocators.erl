@@ -18,7 +18,7 @@
 %% Memory of an allocator that `+M' flags turned off is malloc's, and not counted anywhere.
 -module(flame_prof_allocators).
 
--export([look/0, sums/0, known_sums/0, off/1, names/0]).
+-export([look/0, sums/0, known_sums/0, off/1]).
 -export([facts/0]).
 
 -export_type([instance/0, carriers/0, of_allocator/0, sums/0]).
@@ -74,11 +74,6 @@
 %% `taken', `given_back': calls for carriers since the start of the VM. `fix_of_processes': bytes of
 %% the blocks of fixed sizes that `erlang:memory(processes)' counts. `none': not known, or none.
 
-%% erl_alloc.types, from ERTS_ALC_A_MIN on: the order of the VM's tables.
--define(NAMES, [
-    sys_alloc, temp_alloc, sl_alloc, std_alloc, ll_alloc, eheap_alloc, ets_alloc, fix_alloc,
-    literal_alloc, binary_alloc, driver_alloc, test_alloc
-]).
 
 %% The eleven counters of the pool, in the order of Allctr_t.
 -define(POOL_COUNTERS, [
@@ -93,10 +88,6 @@
 -define(ASK_MS, 2000).
 -define(TRIES, 5).
 -define(PAUSE_MS, 20).
-
-%% @private
--spec names() -> [atom()].
-names() -> ?NAMES.
 
 %% @doc The instances, by allocator and number.
 -spec look() -> {ok, [instance()]} | {error, flame_prof:reason()}.
@@ -173,7 +164,7 @@ begin_reading() ->
 -spec off([instance()]) -> [atom()].
 off(Instances) ->
     On = [Name || #{allocator := Name} <- Instances],
-    (?NAMES -- [sys_alloc, test_alloc]) -- On.
+    (flame_prof_allocator_names:all() -- [sys_alloc, test_alloc]) -- On.
 
 told({error, Error}) -> refused(Error, <<"the counters could not be read">>);
 told(Read) -> {ok, Read}.
@@ -229,7 +220,7 @@ facts() ->
     [
         {Name, N, calls(value(calls, Facts)) ++ carriers(value(sbcs, Facts)) ++
             carriers(value(mbcs, Facts)), pool(Facts), has_tree(value(options, Facts))}
-     || Name <- ?NAMES,
+     || Name <- flame_prof_allocator_names:all(),
         Name =/= sys_alloc,
         {instance, N, Facts} <- instances(erlang:system_info({allocator, Name}))
     ].
@@ -293,7 +284,8 @@ carriers(Facts) ->
         || Key <- [mseg_alloc_carriers, mseg_alloc_carriers_size, sys_alloc_carriers,
             sys_alloc_carriers_size]],
     [number(N) || N <- By] ++ [0, 0, Carriers, Bytes, CarriersEver, BytesEver] ++
-        lists:append([blocks(value(Name, value(blocks, Facts))) || Name <- ?NAMES]).
+        lists:append([blocks(value(Name, value(blocks, Facts)))
+            || Name <- flame_prof_allocator_names:all()]).
 
 blocks(Facts) ->
     {_, Count, CountMax, CountEver} = current(count, Facts),
@@ -316,7 +308,7 @@ pool(Facts) ->
         {_, Pool} ->
             Asked = value(options, Facts),
             Options = [number(value(Key, Asked)) || Key <- [acul, acful, acnl, acfml]],
-            Blocks = [value(Name, value(blocks, Pool)) || Name <- ?NAMES],
+            Blocks = [value(Name, value(blocks, Pool)) || Name <- flame_prof_allocator_names:all()],
             Options ++ [0] ++ [number(value(size, B)) || B <- Blocks] ++
                 [number(value(count, B)) || B <- Blocks] ++
                 [value(carriers_size, Pool), value(carriers, Pool)] ++

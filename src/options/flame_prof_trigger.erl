@@ -194,7 +194,7 @@ on_row() ->
 
 fragmentation_rows() ->
     [
-        #{key => allocator, type => {one_of, [all | flame_prof_allocators:names()]},
+        #{key => allocator, type => {one_of, [all | flame_prof_allocator_names:all()]},
             default => all, doc => "of `fragmentation`: the allocator, or all of them"},
         #{key => least_bytes, type => {whole, bytes, 1, ?VALUE_MOST}, default => ?LEAST_BYTES,
             doc => "of `fragmentation`: least number of bytes that the allocator has from the system"}

@@ -230,7 +230,7 @@ again(State) ->
     State.
 
 complain(What, Reason) ->
-    Why = flame_prof:format_error(Reason),
+    Why = flame_prof_error:format(Reason),
     ?LOG_WARNING("flame_prof cannot ~ts: ~ts", [What, Why], ?LOG_META).
 
 begin_profile(Note, #state{session = none} = State) ->

@@ -141,4 +141,4 @@ answered({ok, {error, Why}}) when is_binary(Why) -> {error, Why};
 answered({ok, {error, Reason}}) -> {error, told(Reason)};
 answered({error, Reason}) -> {error, told(Reason)}.
 
-told(Reason) -> unicode:characters_to_binary(flame_prof:format_error(Reason)).
+told(Reason) -> unicode:characters_to_binary(flame_prof_error:format(Reason)).

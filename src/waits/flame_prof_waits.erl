@@ -429,7 +429,7 @@ parts(Nodes, #looking{options = #{engine := Engine}, ask = Ask}) ->
     end.
 
 why_missing({ok, {ok, _}}) -> [];
-why_missing({ok, {error, Reason}}) -> [encoded(flame_prof:format_error(Reason))];
+why_missing({ok, {error, Reason}}) -> [encoded(flame_prof_error:format(Reason))];
 why_missing({error, Why}) -> [Why].
 
 %% And what it waits for.
