@@ -74,7 +74,6 @@
 %% `taken', `given_back': calls for carriers since the start of the VM. `fix_of_processes': bytes of
 %% the blocks of fixed sizes that `erlang:memory(processes)' counts. `none': not known, or none.
 
-
 %% The eleven counters of the pool, in the order of Allctr_t.
 -define(POOL_COUNTERS, [
     fail_pooled, fail_shared, fail_pend_dealloc, fail, fetch, skip_size, skip_busy,
@@ -124,7 +123,7 @@ known_sums() ->
 
 named({Rows, _, Fix, Super}) ->
     #{
-        allocators => [of_allocator(Name, Of) || Name <- ?NAMES,
+        allocators => [of_allocator(Name, Of) || Name <- flame_prof_allocator_names:all(),
             [_ | _] = Of <- [[Row || Row <- Rows, name(Row) =:= Name]]],
         taken => total(Rows, [19]),
         given_back => total(Rows, [20]),
@@ -132,7 +131,7 @@ named({Rows, _, Fix, Super}) ->
         super_carrier => Super
     }.
 
-name(Row) -> lists:nth(element(1, Row) + 1, ?NAMES).
+name(Row) -> lists:nth(element(1, Row) + 1, flame_prof_allocator_names:all()).
 
 %% An atom is larger than any number.
 of_allocator(Name, Rows) ->

@@ -116,7 +116,7 @@ the_portable_engine_says_what_it_lacks(_) ->
         #{engine := portable, vm := #{total := _}, process := #{rss := _}, unknown := [_]}, Look),
     ?assertNot(is_map_key(allocators, Look)),
     Text = unicode:characters_to_binary(flame_prof_memory:format(Look)),
-    ?assertMatch({_, _}, binary:match(Text, <<"needs the native engine">>)),
+    ?assertMatch({_, _}, binary:match(Text, <<"need the native engine">>)),
     ?assertMatch({_, _}, binary:match(Text, <<"processes">>)).
 
 what_is_not_accepted_is_refused(_) ->
