@@ -98,6 +98,7 @@
     flame_prof_doctor_programs_started,
     flame_prof_doctor_stolen_cpu,
     flame_prof_doctor_run_queue,
+    flame_prof_doctor_run_queue_dirty,
     flame_prof_doctor_losses
 ]).
 

@@ -216,6 +216,8 @@ second() ->
     maps:merge(maps:from_list(sockets() ++ flame_prof_node:counts()), #{
         own_modules => flame_prof_own:loaded(),
         node_spawned => spawned(),
+        node_run_queue_dirty_cpu => lists:nth(2, lists:reverse(statistics(run_queue_lengths_all))),
+        node_dirty_cpu_schedulers => erlang:system_info(dirty_cpu_schedulers_online),
         node_schedulers => erlang:system_info(schedulers),
         node_schedulers_unblocked => unblocked(erlang:system_info(multi_scheduling), Online),
         node_run_queue_sum => lists:sum(Queues),

@@ -14,6 +14,9 @@
 
 -import(flame_prof_doctor_rule, [number/1, share/1]).
 
+%% In fewer ticks of samples nothing is known.
+-define(TICKS, 200).
+
 kind() -> priority.
 
 needs() -> [samples].
@@ -38,7 +41,8 @@ find(#{samples := #{mode := processes, processes := Processes} = Samples}, Limit
         end, Processes),
     Ready = lists:sum([N || #{runnable := N} <- Rest]),
     Runs = lists:sum([flame_prof_doctor_samples:on_cpu(P) || P <- Rest]),
-    case Ready >= Others * Ticks andalso Ready >= Starved * (Ready + Runs) of
+    case Ticks >= ?TICKS andalso Ready >= Others * Ticks
+        andalso Ready >= Starved * (Ready + Runs) of
         true -> [told(P, Ready / Ticks, Ready / (Ready + Runs), Samples) || P <- Favoured];
         false -> []
     end;

@@ -496,6 +496,10 @@ samples() ->
             [{{500, 25}, warning}, {{499, 0}, none}, {{500, 26}, none}]},
         {"there", priority, fun(All) -> favoured(All, 0, All, {4000, 1000}) end,
             [{500, warning}, {499, none}]},
+        {"ticks", priority, fun(N) ->
+            #{samples := #{processes := Some} = Of} = Evidence = favoured(N, 0, N, {4 * N, N}),
+            Evidence#{samples := Of#{processes := [P#{observations := N} || P <- Some]}} end,
+            from(200)},
         {"others", priority, fun(Others) -> favoured(900, 0, 1000, Others) end,
             [{{4000, 0}, warning}, {{3999, 0}, none}, {{6000, 4000}, warning},
             {{6000, 4001}, none}]},

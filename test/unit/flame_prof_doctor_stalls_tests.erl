@@ -85,6 +85,9 @@ rows() ->
             [{2, none}, {3, note}, {7, note}, {8, warning}]},
         {"for so long", unanswered_tasks, fun(Ms) -> tasks(8, Ms) end, from(1000)},
         {"for so long", stalled, fun(Ms) -> stalled(8, <<"inet_res:wait/1">>, Ms) end, from(2500)},
+        {"dirty schedulers", run_queue_dirty, fun(N) -> dirty([0, 0, N, N, 9]) end, from(2)},
+        {"most seconds", run_queue_dirty, fun dirty/1, [{[0, 0, 0, 9, 9], none},
+            {[9, 0, 9, 0, 9], warning}, {[9, 9], unseen}]},
         {"met", programs_started, fun(N) -> programs(N, 3 * ?S) end, from(10)},
         {"cpus", programs_started, fun(Us) -> programs(10, Us) end,
             [{499999, none}, {500000, note}, {2499999, note}, {2500000, warning}]}].
@@ -224,6 +227,11 @@ spawns(Rate, N) ->
     (busy(900, 0, [{N, [{<<"erlang:spawn/3">>, called}]}]))#{seconds => [#{time_us => 0,
         node_spawned => 1 bsl 28 - 1}, #{time_us => 10 * ?S, node_spawned => 10 * Rate - 1}]}.
 
+dirty(Queues) ->
+    Seconds = [#{time_us => I * ?S, node_run_queue_dirty_cpu => N, node_dirty_cpu_schedulers => 2}
+        || {I, N} <- lists:zip(seq(length(Queues)), Queues)],
+    (busy(900, 0, [{600, [{<<"shop_nif:hash/2">>, called}]}]))#{seconds => Seconds}.
+
 programs(Met, Us) ->
     evidence(#{os => {#{at_us => 0, programs_us => 7}, #{at_us => 10 * ?S, programs_us => 7 + Us,
         programs_met => Met, programs => #{<<"sh">> => 3, <<"df">> => 9}}}}).
@@ -342,3 +350,9 @@ tasks_that_take_long_are_named_by_their_function_test() ->
     ?assertEqual(<<"shop:score/1">>, told(unanswered_tasks, tasks(9, 1100), [<<"score">>], [
         <<"9 processes wait for tasks">>, <<"in shop:pay/1, and none of them has run for 1.1 s">>,
         <<"2 tasks wait in shop:score/1, where nothing has moved for 1.0 s">>])).
+
+who_takes_the_dirty_schedulers_test() ->
+    ?assertEqual(<<"shop_nif:hash/2">>, told(run_queue_dirty, dirty([3, 3, 3]), [<<"catalog">>], [
+        <<"all 2 dirty CPU schedulers are taken, and 3 calls wait for one">>,
+        <<"1 process in such calls most of the time: catalog (<0.1.0>) first, most in shop_nif">>
+        ])).

@@ -43,7 +43,8 @@ portable(Us) ->
     System = #{handlers => [], ports => [], connections => [], pending => [],
         files => #{waiting => 0, schedulers => 10, calls => #{}}},
     Quiet = second(#{node_processes => 100, node_ports => 1, node_run_queue_sum => 0,
-        node_run_queue_longest => 0, node_run_queue_shortest => 0, node_memory_ets => 1,
+        node_run_queue_dirty_cpu => 0, node_run_queue_longest => 0,
+        node_run_queue_shortest => 0, node_memory_ets => 1,
         node_memory_binary => 1}),
     #{node => 'shop@h', engine => portable, span_us => Us, unseen => #{},
         seconds => [Quiet#{time_us => N * 1000000} || N <- lists:seq(0, Us div 1000000)],
@@ -179,7 +180,8 @@ a_node_that_was_not_sampled_is_not_healthy_test() ->
 
 a_node_with_nothing_wrong_is_told_what_was_looked_at_test() ->
     Quiet = second(#{node_processes => 100, node_ports => 1, node_run_queue_sum => 0,
-        node_run_queue_longest => 0, node_run_queue_shortest => 0}),
+        node_run_queue_dirty_cpu => 0, node_run_queue_longest => 0,
+        node_run_queue_shortest => 0}),
     Samples = made_samples:samples([made_samples:holder(idle, fun(_) -> #{} end)]),
     Evidence = (evidence())#{seconds := [Quiet, Quiet, Quiet], samples => Samples},
     Diagnosis = flame_prof_doctor:judge(Evidence, #{}),
