@@ -27,7 +27,7 @@ kind() -> heap_growth.
 
 needs() -> [samples].
 
-explained_by() -> [mailbox, selective_receive, bottleneck].
+explained_by() -> [formatting, mailbox, selective_receive, bottleneck].
 
 thresholds() ->
     [

@@ -242,6 +242,7 @@ an_idle_server_s_answers_test() ->
     Evidence = maps:merge(unanswered(9, 9000, #{}), standing([{10 + I, <<>>, call(), 9000}
         || I <- seq(9)] ++ [{2, <<"report">>, [<<"shop:fetch/1">>], 7500},
             {3, <<"report_2">>, [<<"shop:fetch/1">>], 8000},
+            {5, <<"new">>, [<<"shop:fetch/1">>], 2499},
             {4, <<"other">>, [<<"chat:loop/1">>], 9000}])),
     ?assertEqual(<<"shop:fetch/1">>, told(unanswered, Evidence, [<<"pool">>, <<"report">>], [
         <<"9 processes wait for answers of pool (<0.1.0>), which is idle">>,
@@ -269,7 +270,8 @@ who_has_a_lock_of_mnesia_test() ->
     Export = standing([{2, <<"export">>, [<<"shop:upload/1">>], 9000}]),
     Of = fun(More) -> maps:merge(locks(9, 1000), maps:merge(Export, More)) end,
     %% It has it at both looks; one that waits itself has a lock, too.
-    ?assertEqual(<<"shop:upload/1">>, told(unanswered_locks, Of(System([Lock(2, <<"export">>)],
+    ?assertEqual(<<"shop:upload/1">>, told(unanswered_locks,
+        Of(System([Lock(11, <<"caller">>), Lock(2, <<"export">>)],
         [Lock(11, <<"caller">>), Lock(1, <<"new">>), Lock(2, <<"export">>)])), [<<"export">>],
         [<<"9 processes wait for locks of mnesia">>, <<"export (<0.2.0>) has a read lock of the "
             "table route, and is in shop:upload/1">>, <<"In the mean 9 of them">>])),
