@@ -350,7 +350,6 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     const page = await openPage(browser, address(), { isDownloading: true, acceptDownloads: true });
     for (const [label, magic] of [
       ['save the flame graph as SVG', '<svg '],
-      ['save the heatmap as SVG', '<svg '],
       ['save the flame graph as PNG', '\u0089PNG'],
       ['save the heatmap as PNG', '\u0089PNG'],
     ]) {
@@ -375,7 +374,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     await page.focus('.flame');
     await page.keyboard.press('ArrowDown');
     assert.match(await text(page, '.flame-box [aria-live]'),
-        /other side [\d,]+ samples?, [\d,.]+ (more|fewer), both taken/);
+        /other side [\d,]+ samples?; [\d,.]+ (more|fewer), both taken/);
     await show(page, `file=${encodeURIComponent(profile)}&view=compare`);
     assert.match(await text(page, '.hint'), /^Both sides are the same\./);
   }));
