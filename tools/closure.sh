@@ -10,7 +10,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 # The bytes are a promise; the lines are on the way to 22,000, and only go down.
-most_lines=25085 most_bytes=$((240 * 1024))
+most_lines=24901 most_bytes=$((240 * 1024))
 build=$(cat _build/c/linked) || exit 1
 
 files() { # library
