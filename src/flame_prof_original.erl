@@ -13,9 +13,9 @@ apply(Fun) ->
     ?MODULE:apply(Fun, #{}).
 
 %% @doc Samples the calling process in the running session while it evaluates the fun, and returns
-%% the fun's result ({@link flame_prof:profile/1} starts a session of its own). Calls
-%% may be nested. Raises the errors of {@link profile_start/1} before it calls the fun; but it calls
-%% the fun if the session does not answer within 5 s. When the session ends, the fun continues.
+%% the fun's result ({@link flame_prof:profile/1} starts a session of its own). Calls may be nested.
+%% Without a session, or if it does not answer within 5 s, the fun is evaluated and not sampled.
+%% When the session ends, the fun continues. Raises `{bad_option, Details}' before it calls the fun.
 -spec apply(fun(() -> Result), flame_prof:process_options()) -> Result.
 apply(Fun, Given) when is_function(Fun, 0) ->
     flame_prof_oneshot:applied(Fun, Given).

@@ -189,8 +189,8 @@ enter(Given) ->
         {error, Reason} -> error(Reason)
     end.
 
-%% @doc Evaluates Fun and samples the calling process meanwhile. Without a session it raises as
-%% enter/1 does. If the session does not answer or ends, Fun is evaluated all the same.
+%% @doc Evaluates Fun and samples the calling process. Without a session, or if it does not answer
+%% or ends, Fun is evaluated all the same: it is code of the program.
 -spec applied(fun(() -> Result), flame_prof:process_options()) -> Result.
 applied(Fun, Given) ->
     case flame_prof_options:process(Given, spawn) of
@@ -204,8 +204,6 @@ applied(Fun, _Options, {ok, Previous}) ->
     after
         leave(Previous)
     end;
-applied(_Fun, _Options, {error, {not_started, _}}) ->
-    error({not_started, flame_prof});
 applied(Fun, _Options, {error, _}) ->
     Fun().
 
