@@ -95,7 +95,7 @@ static int are_terms_right(ErlNifEnv *env, struct fp_walk *walk, ERL_NIF_TERM re
            is_ref_right(walk, ref, external);
 }
 
-/* Those of an earlier life of this node: its name, another creation. */
+/* Pids and references of this node before a restart: its name, another creation. */
 static int are_remote_terms_right(ErlNifEnv *env, struct fp_walk *walk, struct external *ref)
 {
     unsigned char *creation = ref->bytes + ref->size - 16, *end;

@@ -50,8 +50,7 @@ module(Command) ->
 -spec is_of_files(module()) -> boolean().
 is_of_files(Module) -> maps:get(runs, flame_prof_look:about(Module)) =:= files.
 
-%% @doc The options of a look, and those that only its command has. Those of the node are not among
-%% them.
+%% @doc The options of a look and of its command, without the options of the node.
 -spec options(module()) -> [flame_prof_cli_args:option()].
 options(Module) ->
     #{name := Look} = About = flame_prof_look:about(Module),
@@ -109,7 +108,7 @@ kind({own, _, _}, Key) -> {string:uppercase(spelled(Key)), text}.
 doc(#{key := max_memory, doc := Doc}) -> ["megabytes ", Doc];
 doc(#{doc := Doc}) -> Doc.
 
-%% Of a value with a grammar of its own the text has it.
+%% A value with a grammar of its own has its default in the text.
 default(#{default := {computed, _, Text}}) -> [" (", Text, ")"];
 default(#{type := boolean}) -> "";
 default(#{key := for, default := 0}) -> " (once)";
@@ -123,8 +122,8 @@ default(#{type := {own, _, _}}) -> "";
 default(#{default := Default}) -> io_lib:format(" (~0tp)", [Default]);
 default(#{}) -> "".
 
-%% @doc What was given on the command line, as the look takes it. The node that is looked at checks
-%% texts: it makes no atom of one.
+%% @doc The arguments of the command line as the options of the look. Texts are checked by the node
+%% that is looked at, which makes no atom of one.
 -spec given(module(), flame_prof_cli_args:parsed()) -> #{atom() => term()}.
 given(Module, #{arguments := Arguments} = Parsed) ->
     #{name := Look, argument := {_, _, _, Word}} = About = flame_prof_look:about(Module),

@@ -237,7 +237,7 @@ spawned() ->
         || Text <- string:lexemes(pid_to_list(Pid), "<.>")],
     Number + (Serial bsl 15).
 
-%% Those of the module `socket', which are no ports: their registry counts them.
+%% Sockets of the module `socket' are no ports; their registry counts them.
 sockets() -> [{node_sockets, socket:number_of()} || erlang:module_loaded(socket)].
 
 unblocked(blocked, _Online) -> 1;

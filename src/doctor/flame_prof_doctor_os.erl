@@ -136,7 +136,7 @@ memory(Status, Meminfo) ->
 descriptors(Status, Limits) ->
     case {first(<<"FDSize:">>, Status), first(<<"Max open files">>, Limits)} of
         {[Size], [Limit]} when Size >= ?MANY_DESCRIPTORS * Limit ->
-            %% That of the list itself is free again.
+            %% The descriptor of the listing itself is free again.
             Used = case prim_file:list_dir("/proc/self/fd") of
                 {ok, Names} -> length(Names) - 1;
                 {error, _} -> Limit

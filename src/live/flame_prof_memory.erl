@@ -12,7 +12,7 @@
 %% ...
 %% '''
 %%
-%% == What it costs ==
+%% == Cost ==
 %% No scheduler and no process is asked, but by the first look in a VM's life, which finds the
 %% counters ({@link flame_prof_allocators}). `explain' asks the kernel for the pages of each mapping
 %% and follows the lists of carriers: on a dirty scheduler, some milliseconds and some more for each

@@ -4,7 +4,7 @@
 %% It ends with the process that watches, and never has more than one table on its way:
 %% where none is taken, nothing is read either.
 %%
-%% == What it costs ==
+%% == Cost ==
 %% Once an interval a pass over all processes ({@link flame_prof_top_ranking}), which is
 %% followed by a rest of three times its length: a quarter of one core at most. So, of a
 %% million processes, a table comes every second by a metric and twice or three times a

@@ -34,7 +34,7 @@ find(#{samples := Samples}, Limits) ->
         none ->
             [];
         #{processes := [{_, First} | _]} = Heavy ->
-            [flame_prof_doctor_calls:told(kind(), Heavy, "appending to lists", #{
+            [flame_prof_doctor_calls:finding(kind(), Heavy, "appending to lists", #{
                 sentences => ["++ copies the list on its left each time: "
                     "a list that grows by it takes quadratic time."],
                 command => ["flame_prof pstack --node NODE ",

@@ -34,7 +34,7 @@ find(#{samples := Samples}, #{binary_share := Share, binary_cpus := Cpus, binary
         none ->
             [];
         #{processes := [{_, First} | _]} = Heavy ->
-            [flame_prof_doctor_calls:told(kind(), Heavy, "copying binaries into new ones", #{
+            [flame_prof_doctor_calls:finding(kind(), Heavy, "copying binaries into new ones", #{
                 sentences => ["A binary that is not the first part of the new one is copied each time: "
                     "put it first, or keep a list of the parts."],
                 command => ["flame_prof pstack --node NODE ",

@@ -35,7 +35,7 @@ find(#{seconds := Seconds} = Evidence, Limits) ->
             To - From >= Bytes, To - From >= Share * From, ToUs - FromUs >= LeastUs
         ->
             Holder = flame_prof_doctor_holders:most(To - From, Evidence, Limits),
-            [told(Growth, Holder, Evidence, Limits)];
+            [finding(Growth, Holder, Evidence, Limits)];
         _ ->
             unseen(flame_prof_doctor_growth:is_missing(node_memory_binary, Seconds))
     end.
@@ -68,7 +68,7 @@ risen(Values, #{from := From, to := To}) ->
         false -> none
     end.
 
-told(#{from := From, to := To, from_us := FromUs, to_us := ToUs}, Holder, Evidence, Limits) ->
+finding(#{from := From, to := To, from_us := FromUs, to_us := ToUs}, Holder, Evidence, Limits) ->
     #{samples := Samples} = Evidence,
     Rate = (To - From) * 1.0e6 / (ToUs - FromUs),
     Finding = #{

@@ -34,13 +34,13 @@ find(Evidence, Limits) ->
     Found = flame_prof_doctor_lasting:in_each(fun(When, Of) -> found(When, Of, Limits) end,
         Evidence),
     Pids = [Pid || #{processes := [#{pid := Pid} | _]} <- Found],
-    Found ++ [flame_prof_doctor_otp_servers:told(kind(), Busy, Evidence)
+    Found ++ [flame_prof_doctor_otp_servers:finding(kind(), Busy, Evidence)
         || #{process := #{pid := Pid}} = Busy <- flame_prof_doctor_otp_servers:busy(Evidence,
             Limits), not lists:member(Pid, Pids)].
 
 found(When, #{waits := #{roots := Roots} = Look} = Evidence, #{waiting := Least} = Limits) ->
     [
-        told(When, Fan, Evidence, Limits)
+        finding(When, Fan, Evidence, Limits)
      || Root <- Roots,
         Fan <- [flame_prof_doctor_waits:fan(Root)],
         #{process := Pid, direct := Direct, path := Path} <- [Fan],
@@ -56,7 +56,7 @@ found(When, #{waits := #{roots := Roots} = Look} = Evidence, #{waiting := Least}
 is_late(#{runnable := Ready, observations := All}, #{ready := Most}) -> Ready > Most * All;
 is_late(none, _) -> false.
 
-told(When, #{process := Pid, direct := Direct, path := Path}, Evidence, Limits) ->
+finding(When, #{process := Pid, direct := Direct, path := Path}, Evidence, Limits) ->
     #{waits := #{looks := Looks} = Look, span_us := Us} = Evidence,
     Sampled = flame_prof_doctor_waits:sampled(Pid, Evidence),
     {_, Waiters} = flame_prof_doctor_does:waiters(Pid, Evidence),

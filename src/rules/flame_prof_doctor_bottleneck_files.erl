@@ -52,7 +52,7 @@ found(#{processes := Processes} = Samples, Limits) ->
     ],
     %% One that another chain leads through is told there.
     Ends = maps:groups_from_list(fun({_, Chain}) -> lists:last(Chain) end, Chains),
-    [told(lists:max(Some), Samples) || Some <- maps:values(Ends)].
+    [finding(lists:max(Some), Samples) || Some <- maps:values(Ends)].
 
 waited_for(Processes, Ticks, #{files_waiting := Least}) ->
     Sums = lists:foldl(
@@ -83,7 +83,7 @@ chain([#{waits_for := [{Next, N} | _], observations := All} | _] = Chain, ByPid,
 chain(Chain, _ByPid, _Limits) ->
     Chain.
 
-told({Waiting, [First | _] = Chain}, Samples) ->
+finding({Waiting, [First | _] = Chain}, Samples) ->
     #{observations := All, queue_range := {_, _, Most, _}} = Last = lists:last(Chain),
     Function = flame_prof_doctor_samples:function(Samples, Last),
     OnCpu = flame_prof_doctor_samples:on_cpu(Last),

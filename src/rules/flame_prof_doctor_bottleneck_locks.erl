@@ -28,7 +28,7 @@ find(#{waits := Last, samples := Samples} = Evidence, Limits) ->
         [{length(Some), Tag, Some, Look} || Look <- [Last | maps:get(earlier, Last, [])],
             {Tag, Some} <- locks(Look)]),
     [
-        told(Tag, Some, Mean, Evidence#{waits := Look})
+        finding(Tag, Some, Mean, Evidence#{waits := Look})
      || Of <- maps:values(Seen), {Most, Tag, Some, Look} <- [lists:last(lists:keysort(1, Of))],
         Most >= Least, Mean <- [waiting(Some, Samples)], Mean >= Least
     ].
@@ -47,7 +47,7 @@ waiting(Edges, #{processes := Processes, stacks := Stacks}) ->
      || #{pid := Pid, observations := All} <- Processes, is_map_key(Pid, Sites)
     ]).
 
-told(Tag, Edges, Mean, #{waits := #{looks := Looks} = Look, span_us := Us}) ->
+finding(Tag, Edges, Mean, #{waits := #{looks := Looks} = Look, span_us := Us}) ->
     Holders = lists:usort([To || #{to := To} <- Edges, is_pid(To)]),
     Waiters = [From || #{from := From} <- Edges],
     Named = [flame_prof_doctor_waits:process(P, Look) || P <- Holders ++ Waiters],

@@ -25,13 +25,13 @@ thresholds() ->
 
 find(#{system := {#{connections := Were}, #{connections := Are} = Last}, span_us := Us}, Limits) ->
     [
-        told(Queue, Taken, maps:get(blocked, Last, #{}), Us)
+        finding(Queue, Taken, maps:get(blocked, Last, #{}), Us)
      || {Queue, Taken} <- flame_prof_doctor_queues:slow(Were, Are, Us, Limits)
     ];
 find(_, _) ->
     {unseen, <<"connections did not answer in time">>}.
 
-told(#{node := Node, queued := Queued}, Taken, Blocked, Us) ->
+finding(#{node := Node, queued := Queued}, Taken, Blocked, Us) ->
     ByCall = lists:reverse(lists:keysort(1,
         [{length(Pids), Call, Pids} || {Call, Pids} <- maps:to_list(Blocked)])),
     Waiting = lists:sum([N || {N, _, _} <- ByCall]),

@@ -33,7 +33,7 @@ find(#{system := {#{ports := Were} = First, #{ports := Are} = Last}, span_us := 
     Limits) ->
     Connections = [Port || #{port := Port} <- maps:get(connections, Last, [])],
     [
-        with_function(told(Port, Taken, Evidence, Us), Evidence)
+        with_function(finding(Port, Taken, Evidence, Us), Evidence)
      || {#{port := Id} = Port, Taken} <-
             flame_prof_doctor_queues:slow(Were, Are, Us, Limits),
         not lists:member(Id, Connections)
@@ -42,7 +42,7 @@ find(#{system := {#{ports := Were} = First, #{ports := Are} = Last}, span_us := 
 find(_, _) ->
     {unseen, <<"ports did not answer in time">>}.
 
-told(#{port := Port, name := Kind, queued := Queued} = Queue, Taken, Evidence, Us) ->
+finding(#{port := Port, name := Kind, queued := Queued} = Queue, Taken, Evidence, Us) ->
     (of_peer(waiting(Port, Evidence, Queue), "port"))#{
         size => Queued,
         sentences => [[bytes(Queued), " wait in ", text(Port), " (", Kind, ")."]

@@ -35,7 +35,7 @@ find(#{samples := #{mode := processes, processes := Processes} = Samples,
     Sum = lists:sum([Weight || {Weight, _, _} <- Found]),
     Ports = max(length(Were), length(Are)),
     case Sum / flame_prof_doctor_calls:ticks(Samples) of
-        Waiting when Ports > 0, Waiting >= Least * Ports -> [told(Found, Sum, Waiting, Are)];
+        Waiting when Ports > 0, Waiting >= Least * Ports -> [finding(Found, Sum, Waiting, Are)];
         _ -> []
     end;
 find(#{system := {#{ports := _}, #{ports := _}}}, _) ->
@@ -43,7 +43,7 @@ find(#{system := {#{ports := _}, #{ports := _}}}, _) ->
 find(_, _) ->
     {unseen, <<"ports did not answer in time">>}.
 
-told([{_, First, _} | Others] = Found, Sum, Waiting, Ports) ->
+finding([{_, First, _} | Others] = Found, Sum, Waiting, Ports) ->
     Function = flame_prof_doctor_stacks:caller(lists:append([In || {_, _, In} <- Found]), ?WRITES),
     Finding = flame_prof_doctor_samples:finding(kind(), First, #{
         severity => warning,

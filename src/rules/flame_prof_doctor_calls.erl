@@ -2,7 +2,7 @@
 %% share.
 -module(flame_prof_doctor_calls).
 
--export([heavy/3, told/4, ticks/1, on_cpu/2]).
+-export([heavy/3, finding/4, ticks/1, on_cpu/2]).
 
 -export_type([heavy/0]).
 
@@ -76,10 +76,10 @@ ticks(#{processes := Processes}) ->
 
 %% @doc A finding on them: `Doing' follows `spends 71 % of its time on a CPU'. `numbers' are those
 %% of the sentences.
--spec told(flame_prof_doctor_rule:kind(), heavy(), Doing :: unicode:chardata(),
+-spec finding(flame_prof_doctor_rule:kind(), heavy(), Doing :: unicode:chardata(),
     #{sentences := [unicode:chardata()], command := unicode:chardata(),
         numbers => #{atom() => number()}}) -> flame_prof_doctor_rule:finding().
-told(Kind, Heavy, Doing, #{sentences := Sentences, command := Command} = More) ->
+finding(Kind, Heavy, Doing, #{sentences := Sentences, command := Command} = More) ->
     #{processes := [{_, First} | _] = All, share := Share, cpus := Cpus, weight := Weight} = Heavy,
     #{function := Function, on_cpu := OnCpu} = Heavy,
     Percent = flame_prof_doctor_rule:share(Share),

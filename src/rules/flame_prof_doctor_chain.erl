@@ -38,7 +38,7 @@ find(Evidence, Limits) ->
 
 found(When, #{waits := #{roots := Roots} = Look} = Evidence, #{calls := Calls} = Limits) ->
     [
-        told(When, Root, Path, Evidence, Limits)
+        finding(When, Root, Path, Evidence, Limits)
      || #{process := Last} = Root <- Roots, is_pid(Last),
         #{path := Path} = Fan <- [flame_prof_doctor_waits:fan(Root)],
         length(Path) + 1 >= Calls,
@@ -70,7 +70,7 @@ is_always(#{from := From, to := To}, Evidence, #{always := Share}) when is_pid(F
 is_always(_, _, _) ->
     false.
 
-told(When, #{process := Last, all := All} = Root, Path, Evidence, Limits) ->
+finding(When, #{process := Last, all := All} = Root, Path, Evidence, Limits) ->
     #{waits := #{looks := Looks} = Look, span_us := Us} = Evidence,
     Process = flame_prof_doctor_waits:process(Last, Look),
     {Function, _} = flame_prof_doctor_does:function_of(When, Last, [], Evidence),

@@ -43,11 +43,11 @@ find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
     IsReplaced = Purges >= maps:get(replaced, Limits) * Ticks andalso Callers =/= [],
     IsLong = maps:get(span_us, Samples) >= maps:get(least_us, Limits),
     case IsLong andalso (Busy >= Share * Ticks orelse IsReplaced) of
-        true when Callers =/= [] -> told(Callers, Busy, Ticks, Samples);
+        true when Callers =/= [] -> finding(Callers, Busy, Ticks, Samples);
         true ->
             Seconds = maps:get(seconds, Evidence, []),
             case flame_prof_doctor_growth:settled(Seconds) of
-                Seconds -> told([], Busy, Ticks, Samples);
+                Seconds -> finding([], Busy, Ticks, Samples);
                 _ -> {unseen, <<"modules of flame_prof were still being loaded: repeat the look">>}
             end;
         false -> []
@@ -69,7 +69,7 @@ callers(Processes, #{stacks := Stacks}, Asks) ->
     [{P, Asking} || {W, #{observations := All} = P, Asking} <-
         lists:reverse(lists:keysort(1, Waits)), W > Asks * All].
 
-told(Callers, Busy, Ticks, #{span_us := Us}) ->
+finding(Callers, Busy, Ticks, #{span_us := Us}) ->
     Part = min(1.0, Busy / Ticks),
     {Title, Function} = case Callers of
         [] ->

@@ -33,7 +33,7 @@ find(#{samples := Samples}, Limits) ->
         none ->
             flame_prof_doctor_vm:named([], Samples);
         #{processes := [{_, First} | _]} = Heavy ->
-            [flame_prof_doctor_calls:told(kind(), Heavy, "copying messages", #{
+            [flame_prof_doctor_calls:finding(kind(), Heavy, "copying messages", #{
                 sentences => ["The messages are large: a send copies all of the term, "
                     "and its receiver has it as garbage later."],
                 command => ["flame_prof trace NODE send --rate 5 --process ",

@@ -38,10 +38,11 @@ find(#{samples := Samples} = Evidence, #{ets_share := Share, ets_cpus := Cpus, e
         #{processes := [{_, First} | _], stacks := Stacks} = Heavy ->
             {Read, _} = flame_prof_doctor_stacks:most_called(Stacks),
             Table = table(Evidence),
-            [flame_prof_doctor_calls:told(kind(), Heavy, ["copying rows of tables, in ", Read], #{
+            Does = ["copying rows of tables, in ", Read],
+            [flame_prof_doctor_calls:finding(kind(), Heavy, Does, #{
                 sentences => [
-                    "A read of a table copies all of the row, and that is garbage soon: make the rows "
-                        "smaller, or read one element of them.",
+                    "A read of a table copies the whole row, and the copy is soon garbage: make the "
+                        "rows smaller, or read one element of them.",
                     largest(Table)
                 ],
                 command => ["flame_prof pstack --node NODE ",

@@ -36,7 +36,7 @@ find(#{samples := Samples}, Limits) ->
         none ->
             flame_prof_doctor_vm:named([], Samples);
         #{processes := [{_, First} | _]} = Heavy ->
-            [flame_prof_doctor_calls:told(kind(), Heavy, "raising exceptions", #{
+            [flame_prof_doctor_calls:finding(kind(), Heavy, "raising exceptions", #{
                 sentences => [],
                 command => ["flame_prof pstack --node NODE ",
                     flame_prof_doctor_samples:target(First)]

@@ -33,7 +33,7 @@ find(#{samples := #{processes := Processes} = Samples, waits := Look} = Evidence
     #{share := Least, waiting := Waiting} = Limits,
     Targets = lists:usort([To || #{to := To} <- Edges, is_pid(To)]),
     [
-        told(Process, Stacks, Share, flame_prof_doctor_does:waiters(Pid, Evidence), Evidence)
+        finding(Process, Stacks, Share, flame_prof_doctor_does:waiters(Pid, Evidence), Evidence)
      || #{observations := All} = Process <- Processes, All > 0,
         Stacks <- [in_files(Process, Samples)],
         Share <- [flame_prof_doctor_stacks:weight(Stacks) / All], Share >= Least,
@@ -51,7 +51,7 @@ in_files(Process, Samples) ->
         flame_prof_doctor_stacks:at_leaf(flame_prof_doctor_samples:busy(Samples, Process), ?FILES),
         ?IN_FILES).
 
-told(Process, Stacks, Share, {Waiting, Waiters}, Evidence) ->
+finding(Process, Stacks, Share, {Waiting, Waiters}, Evidence) ->
     Function = flame_prof_doctor_stacks:caller(Stacks, ?FILES),
     Calls = lists:reverse(lists:keysort(2, maps:to_list(lists:foldl(
         fun({Frames, W}, By) ->

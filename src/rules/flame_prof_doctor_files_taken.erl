@@ -24,15 +24,15 @@ thresholds() -> [].
 find(#{system := {#{files := #{waiting := Was} = First}, #{files := #{waiting := Is} = Last}},
     span_us := Us}, _) when Was > 0, Is > 0
 ->
-    told(maps:with(maps:keys(maps:get(calls, First)), maps:get(calls, Last)), Last, Us);
+    finding(maps:with(maps:keys(maps:get(calls, First)), maps:get(calls, Last)), Last, Us);
 find(#{system := {#{files := _}, #{files := _}}}, _) ->
     [];
 find(_, _) ->
     {unseen, <<"the processes on the dirty I/O schedulers are unknown">>}.
 
-told(Calls, #{schedulers := Schedulers}, _) when map_size(Calls) < Schedulers ->
+finding(Calls, #{schedulers := Schedulers}, _) when map_size(Calls) < Schedulers ->
     [];
-told(Calls, #{schedulers := Schedulers}, Us) ->
+finding(Calls, #{schedulers := Schedulers}, Us) ->
     Count = map_size(Calls),
     Stacks = [{[{call(Call), erlang} || Call <- Stack] ++ [{<<"root">>, pseudo}], 1}
         || Stack <- maps:values(Calls)],

@@ -38,17 +38,17 @@ find(#{samples := Samples}, Limits) ->
     Match = fun(Stacks) -> flame_prof_doctor_stacks:anywhere(Stacks, ?FORMAT) end,
     case flame_prof_doctor_calls:heavy(Samples, Match, Limits) of
         none -> [];
-        #{} = Heavy -> [told(Heavy, Samples, Limits)]
+        #{} = Heavy -> [finding(Heavy, Samples, Limits)]
     end.
 
-told(#{processes := [{_, First} | _] = All, stacks := Stacks} = Heavy, Samples, Limits) ->
+finding(#{processes := [{_, First} | _] = All, stacks := Stacks} = Heavy, Samples, Limits) ->
     Reports = flame_prof_doctor_stacks:weight(flame_prof_doctor_stacks:anywhere(Stacks, ?REPORT))
         / max(1, flame_prof_doctor_stacks:weight(Stacks)),
     Gc = lists:sum([N || {_, #{gc := N}} <- All]),
     #{on_cpu := OnCpu} = Heavy,
     Same = namesakes(First, Samples),
     AreReports = Reports >= maps:get(reports, Limits),
-    Finding = flame_prof_doctor_calls:told(kind(), Heavy#{function := function(Stacks)},
+    Finding = flame_prof_doctor_calls:finding(kind(), Heavy#{function := function(Stacks)},
         case AreReports of
             true -> "formatting reports of its crash";
             false -> "formatting terms as text"

@@ -30,7 +30,7 @@ thresholds() ->
     ].
 
 find(#{samples := #{mode := processes, processes := Processes} = Samples}, Limits) ->
-    [told(Process, Samples) || Process <- Processes, is_churn(Process, Limits)];
+    [finding(Process, Samples) || Process <- Processes, is_churn(Process, Limits)];
 find(_, _) ->
     [].
 
@@ -56,7 +56,7 @@ cause({asked, Part}, Function) ->
 cause(made, <<>>) -> "";
 cause(made, Function) -> ["The garbage is made in ", Function, "."].
 
-told(#{gc := Gc, observations := All} = Process, Samples) ->
+finding(#{gc := Gc, observations := All} = Process, Samples) ->
     OnCpu = flame_prof_doctor_samples:on_cpu(Process),
     Function = flame_prof_doctor_stacks:function(
         flame_prof_doctor_samples:busy(Samples, Process)),

@@ -44,7 +44,7 @@ thresholds() ->
 find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
     Starved = flame_prof_doctor_vm:is_starved(Evidence, 0),
     [
-        told(Process, Growth, Samples, Limits)
+        finding(Process, Growth, Samples, Limits)
      || #{memory := [_ | _]} = Process <- Processes,
         #{} = Growth <- [growth(Process, Limits)], is_sure(Growth, Starved, Limits)
     ].
@@ -74,7 +74,7 @@ is_much(#{from := From, to := To}, #{much_bytes := Much, much_share := Part}) ->
 is_sure(#{from := From, to := To}, Starved, #{starved_bytes := Bytes}) ->
     not Starved orelse To - From >= Bytes.
 
-told(Process, #{from := From, to := To} = Growth, Samples, Limits) ->
+finding(Process, #{from := From, to := To} = Growth, Samples, Limits) ->
     #{from_us := FromUs, to_us := ToUs, of_collections := IsOfCollections} = Growth,
     Rate = (To - From) * 1.0e6 / (ToUs - FromUs),
     #{memory_range := {_, _, Most, _}, observations := All} = Process,

@@ -1,7 +1,7 @@
 %% @private Findings on processes that keep a CPU: what the rule `hot_function' prints.
 -module(flame_prof_doctor_hot).
 
--export([group/2, told/3]).
+-export([group/2, finding/3]).
 
 -import(flame_prof_doctor_rule, [number/1, seconds/1, share/1]).
 
@@ -16,9 +16,9 @@ group(#{pid := Pid} = Process, Samples) ->
     end.
 
 %% @doc A finding on processes that do the same, the one with the most time on a CPU first.
--spec told(flame_prof_doctor_rule:kind(), [flame_prof_doctor_samples:process(), ...],
+-spec finding(flame_prof_doctor_rule:kind(), [flame_prof_doctor_samples:process(), ...],
     flame_prof_doctor_samples:samples()) -> flame_prof_doctor_rule:finding().
-told(Kind, [#{observations := All, runnable := Ready} = Process | Others] = Group, Samples) ->
+finding(Kind, [#{observations := All, runnable := Ready} = Process | Others] = Group, Samples) ->
     OnCpu = flame_prof_doctor_samples:on_cpu(Process),
     Stacks = flame_prof_doctor_samples:busy(Samples, Process),
     Function = flame_prof_doctor_stacks:function(Stacks),

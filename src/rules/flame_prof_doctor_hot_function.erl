@@ -51,7 +51,7 @@ find(#{samples := #{mode := processes, processes := Processes} = Samples} = Evid
     Groups = maps:groups_from_list(
         fun({_, Process}) -> flame_prof_doctor_hot:group(Process, Samples) end, Hot),
     Told = [
-        flame_prof_doctor_hot:told(kind(),
+        flame_prof_doctor_hot:finding(kind(),
             [Process || {_, Process} <- lists:reverse(lists:keysort(1, Some))], Samples)
      || Some <- maps:values(Groups), length(Some) =:= 1 orelse is_one(Some, Evidence, Limits)
     ],
@@ -73,7 +73,7 @@ mostly(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
     Note = Limits#{busy := Busy, of_cpu := OfCpu, whole_cpu := 2},
     Found = [P || P <- Processes, is_hot(P, Samples, Note)],
     Groups = maps:groups_from_list(fun(P) -> flame_prof_doctor_hot:group(P, Samples) end, Found),
-    [(flame_prof_doctor_hot:told(kind(), [P], Samples))#{severity := note}
+    [(flame_prof_doctor_hot:finding(kind(), [P], Samples))#{severity := note}
         || [P] <- maps:values(Groups), not flame_prof_doctor_vm:is_starved(Evidence, 0)].
 
 unseen(Evidence, #{least_us := Us}) -> flame_prof_doctor_rule:short(Us, Evidence).

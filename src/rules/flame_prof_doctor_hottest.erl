@@ -40,7 +40,7 @@ find(Kind, #{samples := #{processes := Processes} = Samples} = Evidence, Limits)
         flame_prof_doctor_calls:heavy(Samples, Match, #{share => Node / 2, cpus => Cpus})
     of
         #{processes := [{_, First} | _] = Some} = Heavy ->
-            [told(Kind, First, by_caller(Heavy, Site), {element(1, Site), Part}, Ready)
+            [finding(Kind, First, by_caller(Heavy, Site), {element(1, Site), Part}, Ready)
                 || waits(Some, Waits)];
         _ ->
             []
@@ -72,8 +72,8 @@ caller(Frames) ->
 waits(Some, Share) ->
     lists:any(fun({_, #{observations := All, waiting := N}}) -> N >= Share * All end, Some).
 
-told(Kind, First, Heavy, {Leaf, Part}, Ready) ->
-    flame_prof_doctor_calls:told(Kind, Heavy, ["in ", Leaf], #{
+finding(Kind, First, Heavy, {Leaf, Part}, Ready) ->
+    flame_prof_doctor_calls:finding(Kind, Heavy, ["in ", Leaf], #{
         sentences => [["It takes ", share(Part), " of all the CPU time of the node, and for each "
             "second of it processes wait ", flame_prof_doctor_rule:seconds(Ready * 1.0e6),
             " for a CPU."]],

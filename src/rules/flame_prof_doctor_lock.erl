@@ -61,7 +61,7 @@ waits(#{samples := Samples}, #{processes := Least} = Limits) ->
         #{processes := [{_, First}, _ | _] = All} = Heavy when length(All) >= Least ->
             #{figures := Figures} = Samples,
             Of = #{samples => Samples, seconds => Figures},
-            [told(First, Heavy)
+            [finding(First, Heavy)
                 || is_enough(Heavy, Limits),
                     not flame_prof_doctor_vm:is_starved(Of, maps:get(weight, Heavy))];
         _ ->
@@ -81,9 +81,9 @@ is_enough(#{stacks := Stacks, share := Share}, #{share_starved := OfSends}) ->
     Share >= OfSends orelse not flame_prof_doctor_stacks:is_in(Call, ?SENDS).
 
 %% Of a file alone the kernel is not known, and the VM's CPU time is.
-told(First, #{stacks := Stacks} = Heavy) ->
+finding(First, #{stacks := Stacks} = Heavy) ->
     {Call, Part} = flame_prof_doctor_stacks:most_called(Stacks),
-    flame_prof_doctor_calls:told(kind(), Heavy, "waiting for locks", #{
+    flame_prof_doctor_calls:finding(kind(), Heavy, "waiting for locks", #{
         sentences => [[share(Part), " of it is in ", Call, what(Call)]],
         command => ["flame_prof pstack --node NODE ", flame_prof_doctor_samples:target(First)],
         numbers => #{in_call => Part}

@@ -28,7 +28,7 @@ thresholds() ->
 find(#{system := {First, Last}} = Evidence, #{queue := Least} = Limits) ->
     Were = maps:from_list([{Pid, N} || #{process := Pid, queue := N} <- maps:get(handlers, First)]),
     [
-        told(Handler, Evidence)
+        finding(Handler, Evidence)
      || #{process := Pid, queue := N} = Handler <- maps:get(handlers, Last),
         (N >= Least andalso maps:get(Pid, Were, 0) >= Least) orelse
             is_full(flame_prof_doctor_waits:sampled(Pid, Evidence), Limits)
@@ -39,7 +39,7 @@ is_full(#{queue := [_, _, _ | _] = Queue}, #{queue := Least, parts := Share}) ->
 is_full(_, _) ->
     false.
 
-told(#{process := Pid, name := Name, queue := Length}, #{span_us := Us} = Evidence) ->
+finding(#{process := Pid, name := Name, queue := Length}, #{span_us := Us} = Evidence) ->
     Process = #{pid => flame_prof_doctor_waits:text(Pid), name => atom_to_binary(Name)},
     Waiting = waiting(Pid, Evidence),
     Most = most(flame_prof_doctor_waits:sampled(Pid, Evidence), Length),

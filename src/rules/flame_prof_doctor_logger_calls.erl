@@ -31,7 +31,7 @@ find(#{samples := #{mode := processes, processes := Processes} = Samples}, #{wai
     ])),
     Sum = lists:sum([Weight || {Weight, _, _} <- Found]),
     case Sum / flame_prof_doctor_calls:ticks(Samples) of
-        Waiting when Waiting >= Least -> [told(Found, Sum, Waiting)];
+        Waiting when Waiting >= Least -> [finding(Found, Sum, Waiting)];
         _ -> []
     end;
 find(_, _) ->
@@ -41,7 +41,7 @@ waits(#{pid := Pid}, #{stacks := Stacks}) ->
     In = flame_prof_doctor_stacks:anywhere(Stacks(Pid, [<<"waiting">>]), ?HANDLERS),
     In -- flame_prof_doctor_stacks:anywhere(In, ?QUEUES).
 
-told([{_, First, _} | Others] = Found, Sum, Waiting) ->
+finding([{_, First, _} | Others] = Found, Sum, Waiting) ->
     Handler = flame_prof_doctor_stacks:function(
         [{above(Frames), Weight} || {_, _, Waits} <- Found, {Frames, Weight} <- Waits]),
     Finding = flame_prof_doctor_samples:finding(kind(), First, #{

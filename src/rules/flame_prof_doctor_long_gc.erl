@@ -30,7 +30,7 @@ thresholds() ->
 
 find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
     [
-        told(Process, Stay, Samples)
+        finding(Process, Stay, Samples)
      || #{longest_gc := #{} = Stay} = Process <- Processes, is_long(Process, Stay, Limits),
         not flame_prof_doctor_vm:is_starved(Evidence, 0)
     ].
@@ -41,7 +41,7 @@ is_long(#{memory_range := {_, _, Most, _}}, #{us := Us, count := Count}, Limits)
     #{long_us := LongUs, very_long_us := VeryLong, least_bytes := Bytes} = Limits,
     Most >= Bytes andalso (Us >= VeryLong orelse (Us >= LongUs andalso Count > 1)).
 
-told(Process, #{us := Us, since_us := SinceUs, count := Count, all_us := AllUs}, Samples) ->
+finding(Process, #{us := Us, since_us := SinceUs, count := Count, all_us := AllUs}, Samples) ->
     #{memory_range := {_, _, Most, _}} = Process,
     Stacks = flame_prof_doctor_samples:busy(Samples, Process),
     Function = flame_prof_doctor_stacks:function(Stacks),

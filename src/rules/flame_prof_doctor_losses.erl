@@ -34,7 +34,7 @@ find(#{samples := #{losses := Losses} = Samples} = Evidence, Limits) ->
     ],
     case Evidence of
         _ when Said =:= [] -> [];
-        #{node := none} -> [told(Said, Losses, maps:get(span_us, Samples))];
+        #{node := none} -> [finding(Said, Losses, maps:get(span_us, Samples))];
         _ -> {unseen, iolist_to_binary(text(Said))}
     end.
 
@@ -56,7 +56,7 @@ said(step, Step) ->
 
 percent(Part) -> io_lib:format("~.1f %", [100.0 * Part]).
 
-told([{First, _} | _] = Said, Losses, Us) ->
+finding([{First, _} | _] = Said, Losses, Us) ->
     #{
         kind => kind(),
         severity => note,

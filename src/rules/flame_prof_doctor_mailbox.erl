@@ -39,7 +39,7 @@ thresholds() ->
     ].
 
 find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
-    [told(Process, Samples, Evidence, Limits)
+    [finding(Process, Samples, Evidence, Limits)
      || #{queue := [_ | _]} = Process <- Processes, is_long(Process, Limits)].
 
 unseen(Evidence, #{long_us := LongUs, grown_us := GrownUs}) ->
@@ -59,7 +59,7 @@ grows(Queue, #{grown := Grown, grown_us := LeastUs}) ->
 
 is_late(#{runnable := Ready, observations := All}, #{ready := Most}) -> Ready > Most * All.
 
-told(Process, Samples, Evidence, #{very_long := VeryLong, stays := Stayed}) ->
+finding(Process, Samples, Evidence, #{very_long := VeryLong, stays := Stayed}) ->
     #{queue := Queue, queue_range := {First, _, Most, Last}, pid := Pid} = Process,
     #{first_us := FromUs, last_us := ToUs} = Process,
     #{from := Least, from_us := BeginUs, to_us := PeakUs} = Climb =

@@ -34,7 +34,7 @@ find(#{os := {#{at_us := From} = First, #{rss := Rss, at_us := To} = Last}} = Ev
         {{_, _, Before}, {What, Limit, Used}} when Rss >= Own * Limit ->
             Rate = rate(Evidence, (Used - Before) * 1.0e6 / max(1, To - From)),
             Left = left(Limit - Used, Rate),
-            told(severity(Used / Limit, Left / 60, Thresholds),
+            finding(severity(Used / Limit, Left / 60, Thresholds),
                 #{what => What, limit => Limit, used => Used, rss => Rss, per_s => Rate,
                     seconds_left => Left, span_us => To - From},
                 flame_prof_doctor_takers:memory(Evidence, Taker));
@@ -81,9 +81,9 @@ severity(Used, Minutes, #{used := Most, minutes_left := Least}) when
 severity(_, _, _) ->
     none.
 
-told(none, _, _) ->
+finding(none, _, _) ->
     [];
-told(Severity, #{what := What, limit := Limit, used := Used, rss := Rss} = Numbers, Taker) ->
+finding(Severity, #{what := What, limit := Limit, used := Used, rss := Rss} = Numbers, Taker) ->
     [(caused(Numbers))#{
         kind => memory_limit,
         severity => Severity,

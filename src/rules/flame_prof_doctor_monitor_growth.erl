@@ -38,7 +38,7 @@ found(#{many := Many, unknown := Unknown}, #{many := Later}, Evidence, Limits) -
     Were = maps:from_list([{Pid, unknown} || Pid <- Unknown] ++ [{Pid, N} || {Pid, N, _} <- Many]),
     Came = came(Seconds),
     [
-        told(Pid, Name, Had, N, Us)
+        finding(Pid, Name, Had, N, Us)
      || {Pid, N, Name} <- Later,
         Had <- [maps:get(Pid, Were, 0)], is_integer(Had),
         N - Had >= Least, N - Had >= Share * Had, N - Had > OfProcess * Came
@@ -61,7 +61,7 @@ came([#{node_processes := First} | _] = Seconds) ->
     #{node_processes := Last} = lists:last(Seconds),
     max(0, Last - First).
 
-told(Pid, Name, Had, N, Us) ->
+finding(Pid, Name, Had, N, Us) ->
     Process = #{pid => flame_prof_doctor_waits:text(Pid), name => Name},
     #{
         kind => kind(),

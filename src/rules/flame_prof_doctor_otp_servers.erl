@@ -6,7 +6,7 @@
 %% server that waits for messages for much of its time is not what they wait for.
 -module(flame_prof_doctor_otp_servers).
 
--export([remedy/1, busy/2, told/3]).
+-export([remedy/1, busy/2, finding/3]).
 
 -import(flame_prof_doctor_rule, [name/1, number/1, share/1]).
 
@@ -65,11 +65,11 @@ busy(_, _) ->
     [].
 
 %% @doc The finding on one of these.
--spec told(flame_prof_doctor_rule:kind(), busy(), flame_prof_doctor_rule:evidence()) ->
+-spec finding(flame_prof_doctor_rule:kind(), busy(), flame_prof_doctor_rule:evidence()) ->
     flame_prof_doctor_rule:finding().
-told(Kind, #{process := Server, waiting := Waiting, clients := Clients}, #{samples := Samples}) ->
+finding(Kind, #{process := Server, waiting := Waiting, clients := Clients}, Evidence) ->
+    #{samples := #{stacks := Stacks}} = Evidence,
     #{observations := All, waiting := Idle, queue_range := {_, _, Most, _}} = Server,
-    #{stacks := Stacks} = Samples,
     Function = flame_prof_doctor_places:function([#{stacks => Stacks(Pid, [<<"waiting">>])}
         || #{pid := Pid} <- Clients]),
     Finding = flame_prof_doctor_samples:finding(Kind, Server, #{

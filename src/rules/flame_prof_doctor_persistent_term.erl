@@ -41,7 +41,7 @@ find(#{samples := #{mode := processes, processes := Processes} = Samples} = Evid
     {Freed, All} = busy(Processes, [?COLLECTOR]),
     {Purged, _} = busy(Processes, [?PURGER, <<"erts_code_purger">>]),
     case Freed >= Share * All andalso Freed > Times * Purged andalso putters(Processes, Samples) of
-        [_ | _] = Putters -> [told(putter(Putters, Samples, Limits), Freed / All, All, Samples)];
+        [_ | _] = Putters -> [finding(putter(Putters, Samples, Limits), Freed / All, All, Samples)];
         _ -> []
     end;
 find(_, _) ->
@@ -80,7 +80,7 @@ putter(_, _, _) ->
 
 statuses() -> [<<"running">>, <<"runnable">>, <<"waiting">>, <<"suspended">>].
 
-told(Putter, Part, All, #{span_us := Us}) ->
+finding(Putter, Part, All, #{span_us := Us}) ->
     {Who, Processes, Function} = case Putter of
         {P, F} -> {[flame_prof_doctor_rule:name(P), " replaces"],
             [flame_prof_doctor_samples:process(P)], F};

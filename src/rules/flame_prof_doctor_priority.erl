@@ -43,13 +43,13 @@ find(#{samples := #{mode := processes, processes := Processes} = Samples}, Limit
     Runs = lists:sum([flame_prof_doctor_samples:on_cpu(P) || P <- Rest]),
     case Ticks >= ?TICKS andalso Ready >= Others * Ticks
         andalso Ready >= Starved * (Ready + Runs) of
-        true -> [told(P, Ready / Ticks, Ready / (Ready + Runs), Samples) || P <- Favoured];
+        true -> [finding(P, Ready / Ticks, Ready / (Ready + Runs), Samples) || P <- Favoured];
         false -> []
     end;
 find(_, _) ->
     [].
 
-told(#{observations := All, runnable := Ready} = Process, Others, Part, Samples) ->
+finding(#{observations := All, runnable := Ready} = Process, Others, Part, Samples) ->
     OnCpu = flame_prof_doctor_samples:on_cpu(Process),
     Function = flame_prof_doctor_stacks:function(
         flame_prof_doctor_calls:on_cpu(Samples, Process)),

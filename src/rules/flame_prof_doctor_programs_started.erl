@@ -38,7 +38,7 @@ find(#{os := {#{programs_us := Before, at_us := From}, #{programs_us := After, a
     case (After - Before) / Us of
         Taken when Taken >= Few, Met * 1.0e6 >= Rate * Us ->
             Severity = case Taken >= Cpus of true -> warning; false -> note end,
-            [told(Severity, Taken, Us, Last, starters(Evidence, Limits))];
+            [finding(Severity, Taken, Us, Last, starters(Evidence, Limits))];
         _ ->
             []
     end;
@@ -55,7 +55,7 @@ starters(#{samples := #{processes := Processes, stacks := Stacks}}, #{starter :=
 starters(_, _) ->
     [].
 
-told(Severity, Taken, Us, #{programs := Programs, programs_met := Met}, Starters) ->
+finding(Severity, Taken, Us, #{programs := Programs, programs_met := Met}, Starters) ->
     Names = lists:sublist(lists:reverse(lists:keysort(2, maps:to_list(Programs))), ?NAMED_MOST),
     Function = flame_prof_doctor_places:function([#{stacks => In} || {_, _, In} <- Starters]),
     Finding = #{

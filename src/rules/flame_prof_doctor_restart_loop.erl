@@ -26,7 +26,7 @@ find(#{system := {#{supervisors := Were}, #{supervisors := Are}}}, Limits) ->
     #{restarts := Least, many := Many} = Limits,
     Before = maps:from_list([{Pid, Supervisor} || #{process := Pid} = Supervisor <- Were]),
     [
-        told(Supervisor, N, Was)
+        finding(Supervisor, N, Was)
      || #{process := Pid} = Supervisor <- Are,
         Was <- [maps:get(Pid, Before, none)],
         N <- [lists:sum(maps:values(since(Supervisor, Was)))],
@@ -48,7 +48,7 @@ restarts(none) -> 0.
 span(#{at_s := At, within_s := S}, #{at_s := First}) -> max(1, min(S, At - First));
 span(#{within_s := S}, none) -> S.
 
-told(#{process := Pid, name := Name, children := Children} = Now, N, Was) ->
+finding(#{process := Pid, name := Name, children := Children} = Now, N, Was) ->
     S = span(Now, Was),
     Were = case Was of none -> #{}; #{children := Known} -> Known end,
     Process = #{pid => flame_prof_doctor_waits:text(Pid),

@@ -27,7 +27,7 @@ find(#{seconds := [#{node_run_queue_dirty_cpu := _}, _, _ | _] = Seconds} = Evid
     #{dirty_length := Least} = Limits,
     Queues = lists:sort([N || #{node_run_queue_dirty_cpu := N} <- Seconds]),
     case lists:nth((length(Queues) + 1) div 2, Queues) of
-        Queue when Queue >= Least -> [told(Queue, Seconds, callers(Evidence))];
+        Queue when Queue >= Least -> [finding(Queue, Seconds, callers(Evidence))];
         _ -> []
     end;
 find(_, _) ->
@@ -49,7 +49,7 @@ is_called([{_, native} | Frames]) -> is_called(Frames);
 is_called([{_, called} | _]) -> true;
 is_called(_) -> false.
 
-told(Queue, Seconds, Callers) ->
+finding(Queue, Seconds, Callers) ->
     Last = #{time_us := To} = lists:last(Seconds),
     Us = To - maps:get(time_us, hd(Seconds)),
     Schedulers = maps:get(node_dirty_cpu_schedulers, Last, 0),

@@ -38,7 +38,7 @@ thresholds() ->
 
 find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
     [
-        told(Process, Stay, Samples, Limits)
+        finding(Process, Stay, Samples, Limits)
      || #{longest_native := #{} = Stay} = Process <- Processes, is_stuck(Process, Stay, Limits),
         is_in_call(Process, Stay, Samples, Limits),
         not flame_prof_doctor_vm:is_starved(Evidence, maps:get(running, Process))
@@ -68,7 +68,7 @@ is_in_call(_, _, _, _) ->
 part(#{first_us := FromUs, last_us := ToUs}, #{all_us := AllUs}) ->
     min(1.0, AllUs / max(1, ToUs - FromUs)).
 
-told(#{pid := Pid} = Process, Stay, #{stacks := Stacks}, #{critical_share := Critical}) ->
+finding(#{pid := Pid} = Process, Stay, #{stacks := Stacks}, #{critical_share := Critical}) ->
     #{us := Us, frame := Frame, scheduler := Scheduler, since_us := SinceUs, count := Count} = Stay,
     #{samples := Samples} = Stay,
     Part = part(Process, Stay),

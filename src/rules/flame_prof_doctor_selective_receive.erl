@@ -33,7 +33,7 @@ thresholds() ->
 
 find(#{samples := #{mode := processes, processes := Processes} = Samples}, Limits) ->
     [
-        told(Process, Facts, Samples)
+        finding(Process, Facts, Samples)
      || #{queue_range := {_, _, Most, _}} = Process <- Processes, Most >= maps:get(long, Limits),
         #{} = Facts <- [facts(Process, Samples, Limits)]
     ];
@@ -84,7 +84,7 @@ leaf([]) -> {<<>>, pseudo}.
 %% Of a power of ten: 3 for 1000.
 digits(N) -> max(0, length(integer_to_list(round(N))) - 1).
 
-told(Process, #{scans := Scans, in := In, runs := Runs, long := Long}, _Samples) ->
+finding(Process, #{scans := Scans, in := In, runs := Runs, long := Long}, _Samples) ->
     #{queue_range := {_, _, Most, Last}, observations := All} = Process,
     #{first_us := FromUs, last_us := ToUs} = Process,
     Function = case flame_prof_doctor_stacks:function(Scans) of

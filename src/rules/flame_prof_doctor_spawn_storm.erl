@@ -39,7 +39,7 @@ find(#{samples := #{mode := processes, processes := Processes} = Samples} = Evid
             Rate = rate(maps:get(seconds, Evidence, [])),
             Spawning = [{flame_prof_doctor_stacks:weight(Spawns), Process, Spawns}
                 || Process <- Processes, Spawns <- [spawns(Process, Samples)], Spawns =/= []],
-            case [told(warning, Process, Spawns, Rate) || {N, Process, Spawns} <- Spawning,
+            case [finding(warning, Process, Spawns, Rate) || {N, Process, Spawns} <- Spawning,
                 is_storm(Process, N, OfNode, Limits)] of
                 [] -> by_rate(Rate, lists:reverse(lists:keysort(1, Spawning)), Limits);
                 Storms -> Storms
@@ -61,7 +61,7 @@ rate(_) ->
 by_rate(Rate, [{N, Process, Spawns} | Others], #{per_second := Least, few_seen := Few}) when
     is_number(Rate), Rate >= Least, N >= Few
 ->
-    [told(note, Process, Spawns, Rate) || N > lists:sum([Of || {Of, _, _} <- Others])];
+    [finding(note, Process, Spawns, Rate) || N > lists:sum([Of || {Of, _, _} <- Others])];
 by_rate(_, _, _) ->
     [].
 
@@ -79,7 +79,7 @@ is_storm(#{observations := All} = Process, Spawns, OfNode, Limits) ->
     Spawns >= Seen andalso Spawns >= Share * flame_prof_doctor_samples:on_cpu(Process)
         andalso Spawns >= OfTime * All andalso Spawns >= Least * OfNode.
 
-told(Severity, #{observations := All} = Process, Stacks, Rate) ->
+finding(Severity, #{observations := All} = Process, Stacks, Rate) ->
     OnCpu = flame_prof_doctor_samples:on_cpu(Process),
     Spawns = flame_prof_doctor_stacks:weight(Stacks),
     Function = flame_prof_doctor_stacks:caller(Stacks, ?SPAWNS),

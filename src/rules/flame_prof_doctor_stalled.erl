@@ -57,14 +57,14 @@ find(#{standing := #{processes := Processes}} = Evidence, Limits) ->
                 not lists:member(flame_prof_doctor_waits:text(Pid), Pids)]}
         end, Processes, ?PLACES),
     [
-        told(What, Remedy, In, Evidence, Limits)
+        finding(What, Remedy, In, Evidence, Limits)
      || {What, Remedy, How, In} <- Found, length(In) >= least(How, Limits)
     ].
 
 least(few, #{few := Few}) -> Few;
 least(many, #{waiting := Many}) -> Many.
 
-told(What, Remedy, In, #{span_us := Us}, #{waiting := Many}) ->
+finding(What, Remedy, In, #{span_us := Us}, #{waiting := Many}) ->
     Processes = [#{pid := Pid} = First | _] = [Process || #{process := Process} <- In],
     Function = flame_prof_doctor_places:function(In),
     Ms = lists:min([Since || #{since_ms := Since} <- In]),

@@ -19,7 +19,7 @@ thresholds() ->
     [{node_waiting, 3, <<"processes that wait for a connection to a node: a warning">>}].
 
 find(#{system := {#{pending := Were}, #{pending := Are}}} = Evidence, Limits) ->
-    [told(Node, waiters(Node, Evidence), Evidence, Limits)
+    [finding(Node, waiters(Node, Evidence), Evidence, Limits)
         || Node <- Are, lists:member(Node, Were)];
 find(_, _) ->
     {unseen, <<"connections to other nodes are not known">>}.
@@ -38,7 +38,7 @@ is_there(_, _) -> false.
 is_connect(#{tag := {tuple, connect, _}, site := {gen, _, _}}) -> true;
 is_connect(_) -> false.
 
-told(Node, Waiters, #{span_us := Us} = Evidence, #{node_waiting := Many}) ->
+finding(Node, Waiters, #{span_us := Us} = Evidence, #{node_waiting := Many}) ->
     Looks = case Evidence of #{waits := #{looks := Of}} -> Of; #{} -> 2 end,
     #{
         kind => kind(),

@@ -38,7 +38,7 @@ find(#{samples := Samples}, Limits) ->
         none ->
             [];
         #{processes := [{_, First} | _]} = Heavy ->
-            [flame_prof_doctor_calls:told(kind(), Heavy, "setting and cancelling timers", #{
+            [flame_prof_doctor_calls:finding(kind(), Heavy, "setting and cancelling timers", #{
                 sentences => [],
                 command => ["flame_prof pstack --node NODE ",
                     flame_prof_doctor_samples:target(First)]

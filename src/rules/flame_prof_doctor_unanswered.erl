@@ -40,7 +40,7 @@ find(#{waits := Last} = Evidence, Limits) ->
 
 found(#{waits := #{roots := Roots} = Look} = Evidence, #{few := Least} = Limits) ->
     [
-        told(Pid, Waiting, Long, Evidence, Limits)
+        finding(Pid, Waiting, Long, Evidence, Limits)
      || #{process := Pid} = Root <- Roots, is_pid(Pid), not is_map_key(waits, Root),
         is_idle(Pid, Look),
         Long <- [long(Pid, Look, Limits)],
@@ -75,7 +75,7 @@ waiting(given_out, Edges, _) -> length(Edges);
 waiting(other, Edges, Evidence) ->
     length([1 || #{from := From} <- Edges, flame_prof_doctor_requests:has_work(From, Evidence)]).
 
-told(Pid, Waiting, Edges, #{waits := Look, span_us := Us} = Evidence, #{waiting := Many}) ->
+finding(Pid, Waiting, Edges, #{waits := Look, span_us := Us} = Evidence, #{waiting := Many}) ->
     #{looks := Looks} = Look,
     Process = flame_prof_doctor_waits:process(Pid, Look),
     Tag = tag(Edges),

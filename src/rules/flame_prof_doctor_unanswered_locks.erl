@@ -28,11 +28,11 @@ thresholds() ->
 find(Evidence, #{locks_few := Few} = Limits) ->
     Found = flame_prof_doctor_places:in(?WAITS, Evidence),
     case lists:sum([Share || #{share := Share} <- Found]) of
-        Mean when Mean >= Few -> [told(Mean, Found, Evidence, Limits)];
+        Mean when Mean >= Few -> [finding(Mean, Found, Evidence, Limits)];
         _ -> []
     end.
 
-told(Mean, Found, #{span_us := Us} = Evidence, #{locks_waiting := Many}) ->
+finding(Mean, Found, #{span_us := Us} = Evidence, #{locks_waiting := Many}) ->
     Waiters = [Process || #{process := Process} <- Found],
     Held = held(Evidence, Waiters),
     Function = flame_prof_doctor_places:function(Found),

@@ -31,7 +31,7 @@ thresholds() ->
 find(Evidence, #{tasks_few := Few, tasks_ms := Ms} = Limits) ->
     case flame_prof_doctor_places:standing(?AWAIT, Ms, Evidence) of
         Waiting when length(Waiting) >= Few ->
-            [told(Waiting, tasks(Evidence, Ms), Evidence, Limits)];
+            [finding(Waiting, tasks(Evidence, Ms), Evidence, Limits)];
         _ ->
             []
     end.
@@ -46,7 +46,7 @@ tasks(Evidence, Ms) ->
         [] -> none
     end.
 
-told(Waiting, Tasks, #{span_us := Us}, #{tasks_waiting := Many}) ->
+finding(Waiting, Tasks, #{span_us := Us}, #{tasks_waiting := Many}) ->
     Waiters = [Process || #{process := Process} <- Waiting],
     Caller = flame_prof_doctor_places:function(Waiting),
     Ms = lists:min([Since || #{since_ms := Since} <- Waiting]),

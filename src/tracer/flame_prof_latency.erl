@@ -17,7 +17,7 @@
 %% `own_ns' is the time without that of other measured functions that the call has called. Of one
 %% function, and once calls were left out, it is not known and not there.
 %%
-%% == What it costs ==
+%% == Cost ==
 %% The library measures where the call runs, without a message and without a lock. Limits always
 %% stand (see {@link options()}): where calls come too fast, one of 2^k is measured, and beyond
 %% that, the measurement ends. `sampled_of' is the greatest 2^k; `lost' has how many calls were left

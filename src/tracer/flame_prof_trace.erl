@@ -22,7 +22,7 @@
 %% `"register"', and `"procs"' for these four. Without quotes
 %% {@link flame_prof_trace_spec:pattern()}.
 %%
-%% == What it costs, and what bounds it ==
+%% == Cost and limits ==
 %% The VM calls a function of the library at each event; no message is sent, and the traced process
 %% does not wait. Beyond the rate an event is dropped: counted, not copied, in 0.4 us.
 %% The limits of all tracings hold: `max_cpu', `for'; it ends, too, when the process that asked for

@@ -27,9 +27,12 @@ the_shell_s_doctor_prints_what_is_wrong_test() ->
         ?assertMatch({_, {match, _}}, {Text, re:run(Text, "^(" ++ Healthy ++ "|1\\. (critical|"
             "warning|note): [a-z_]+: )", [])}),
         ?assertMatch({_, {match, _}}, {Text, re:run(Text, ["looked for ", Time, " s: "])})
-    end || {Doctor, Healthy, Time} <- [{fun flame_prof:doctor/0, "nothing is wrong: ", "1[0-9]"},
+    end || {Doctor, Healthy, Time} <- [
+            %% A busy machine may leave most of it out.
+            {fun flame_prof:doctor/0, "nothing (is wrong|was found, and most was not seen): ",
+                "1[0-9]"},
         {fun() -> flame_prof:doctor(#{for => 1000}) end,
-            "nothing was found, and much was not seen: ", "1\\.[0-9]"}]],
+            "nothing was found, and (much|most) was not seen: ", "1\\.[0-9]"}]],
     ?assertMatch({error, {bad_option, #{option := for}}}, flame_prof:doctor(#{for => 1})).
 
 %% Nothing waits for the end of the time.

@@ -34,7 +34,7 @@ distributed(Config) ->
             case peer_vm:value(?MODULE, finds, ["-sname", atom_to_list(name("probe")),
                     "-setcookie", atom_to_list(erlang:get_cookie()),
                     "-found", atom_to_list(node())]) of
-                pong -> Config;
+                pong -> with_release(Config);
                 Other -> skip("~ts is not found by its name: does the name of this machine "
                     "resolve? (~0p)", [node(), Other])
             end;
@@ -53,12 +53,19 @@ skip(Format, Arguments) ->
 end_per_suite(_Config) -> net_kernel:stop().
 name(Role) -> list_to_atom("flame_prof_" ++ Role ++ "_" ++ os:getpid()).
 
-a_release_profiles_from_boot_through_upgrades(Config) ->
+%% The old version is built before the case, which builds the new one: each has a bound of its own.
+with_release(Config) ->
     Top = filename:join(proplists:get_value(priv_dir, Config), "release"),
+    ok = make_project(Top, filename:join(Top, "files")),
+    ok = make_release(Top, ?OLD, "release"),
+    _ = sh("cp -a ~ts ~ts", [built(Top), filename:join(Top, "target")]),
+    [{top, Top} | Config].
+
+a_release_profiles_from_boot_through_upgrades(Config) ->
+    Top = proplists:get_value(top, Config),
     Target = filename:join(Top, "target"),
     Files = filename:join(Top, "files"),
-    ok = make_project(Top, Files),
-    ok = make_releases(Top, Target),
+    ok = make_package(Top, Target),
     Node = start_release(Target),
     try
         #{files := [First], engine := Engine} = profiling(Node),
@@ -116,20 +123,18 @@ packaged(Root) ->
     {files, Files} = lists:keyfind(files, 1, Keys),
     Files.
 
-%% The old version is what the target starts with; the new one is a package.
-make_releases(Top, Target) ->
-    ok = make_release(Top, ?OLD),
-    Built = filename:join([Top, "_build", "default", "rel", "host"]),
-    _ = sh("cp -a ~ts ~ts", [Built, Target]),
-    ok = make_release(Top, ?NEW),
-    _ = rebar3(Top, "relup -n host -v " ?NEW " -u " ?OLD),
-    _ = rebar3(Top, "tar -n host -v " ?NEW),
+built(Top) -> filename:join([Top, "_build", "default", "rel", "host"]).
+
+%% The new version, and how the old one becomes it.
+make_package(Top, Target) ->
+    ok = make_release(Top, ?NEW, "do release, relup -n host -v " ?NEW " -u " ?OLD
+        ", tar -n host -v " ?NEW),
     Package = filename:join([Target, "releases", ?NEW, "host.tar.gz"]),
     ok = filelib:ensure_dir(Package),
-    {ok, _} = file:copy(filename:join(Built, "host-" ?NEW ".tar.gz"), Package),
+    {ok, _} = file:copy(filename:join(built(Top), "host-" ?NEW ".tar.gz"), Package),
     ok.
 
-make_release(Top, Version) ->
+make_release(Top, Version, Commands) ->
     ok = write([Top, "rebar.config"], "{deps, [flame_prof]}.\n"
         "{relx, [{release, {host, \"" ++ Version ++ "\"}, [sasl, host, flame_prof]},\n"
         "        {sys_config, \"config/sys.config\"}, {vm_args, \"config/vm.args\"},\n"
@@ -138,10 +143,8 @@ make_release(Top, Version) ->
     {ok, [{application, flame_prof, Keys}]} = file:consult(App),
     Changed = {application, flame_prof, lists:keyreplace(vsn, 1, Keys, {vsn, Version})},
     ok = file:write_file(App, io_lib:format("~tp.~n", [Changed])),
-    _ = rebar3(Top, "release"),
+    _ = sh("cd ~ts && env -u ERL_LIBS ERL_FLAGS= rebar3 ~ts", [Top, Commands]),
     ok.
-
-rebar3(Top, Command) -> sh("cd ~ts && env -u ERL_LIBS ERL_FLAGS= rebar3 ~ts", [Top, Command]).
 
 sh(Format, Arguments) ->
     Command = lists:flatten(io_lib:format(Format, Arguments)),

@@ -107,7 +107,7 @@ keeps(Ref, Owner) ->
 
 %% A file that is not what is loaded says nothing.
 what_is_loaded_without_its_file_is_not_known(Config) ->
-    Lines = ["-module(flame_prof_no_file).", "-export([f/0]).", "f() -> receive a -> b end."],
+    Lines = ["-module(no_file_of_it).", "-export([f/0]).", "f() -> receive a -> b end."],
     Forms = [begin
         {ok, Tokens, _} = erl_scan:string(Line),
         {ok, Form} = erl_parse:parse_form(Tokens),
@@ -119,7 +119,7 @@ what_is_loaded_without_its_file_is_not_known(Config) ->
     waiting:found(fun() -> erlang:process_info(Pid, status) =:= {status, waiting} end),
     {ok, #{unknown := Unknown}} = flame_prof_waits:look(#{engine => native}),
     ?assert(lists:member({{Module, f, 0}, 1}, Unknown)),
-    File = filename:join(proplists:get_value(priv_dir, Config), "flame_prof_no_file.beam"),
+    File = filename:join(proplists:get_value(priv_dir, Config), "no_file_of_it.beam"),
     ok = file:write_file(File, Beam),
     {module, Module} = code:load_binary(Module, File, Beam),
     %% The process is in the old code.
@@ -142,7 +142,7 @@ what_is_loaded_without_its_file_is_not_known(Config) ->
 %% Loaded anew with the same function that waits for something else.
 a_receive_that_is_another_after_a_load_is_read_again(Config) ->
     Folder = proplists:get_value(priv_dir, Config),
-    Module = flame_prof_two_versions,
+    Module = two_versions,
     Load = fun(Clause) ->
         Source = filename:join(Folder, atom_to_list(Module) ++ ".erl"),
         ok = file:write_file(Source, ["-module(", atom_to_list(Module), ").\n-export([f/0]).\n",

@@ -144,7 +144,7 @@ a_queue_that_is_empty_at_times_is_not_praised_test() ->
 one_other_is_no_others_test() ->
     Heavy = fun(N) ->
         Processes = [{10, process(<<"<0.1.0>">>, #{})} || _ <- lists:seq(1, N)],
-        text(flame_prof_doctor_calls:told(timers, #{processes => Processes, weight => 90,
+        text(flame_prof_doctor_calls:finding(timers, #{processes => Processes, weight => 90,
             on_cpu => 100, share => 0.9, cpus => 0.5, function => <<>>, stacks => []}, "setting timers",
             #{sentences => [], command => "flame_prof top"}))
     end,
