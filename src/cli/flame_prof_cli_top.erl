@@ -138,8 +138,9 @@ kept(_) -> #{}.
 fewer(infinity) -> infinity;
 fewer(N) -> N - 1.
 
-draw(#top{tables = Tables, json = true}) ->
-    put([[flame_prof_json:encode(flame_prof_look:envelope(flame_prof_top, Node, Table)), "\n"]
+draw(#top{tables = Tables, view = View, json = true}) ->
+    put([[flame_prof_json:encode(flame_prof_look:envelope(flame_prof_top, Node,
+            maps:merge(Table, View))), "\n"]
         || {Node, Table} <- maps:to_list(Tables)]);
 draw(#top{tables = Tables} = State) ->
     case flame_prof_cli_out:is_terminal(out) of

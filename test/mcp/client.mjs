@@ -52,7 +52,7 @@ const first = [node, ...access, "--json"];
 const looks = [
   ["doctor", { seconds: 6 }, ["doctor", ...first, "--for", "6s"], /looked for [0-9.]+ s: /],
   ["top", {}, ["top", ...at, "--count", "1"], /reductions|red\/s/],
-  ["top", { by: "queue", rows: 1 }, ["top", ...at, "--count", "1"], /stuck/],
+  ["top", { by: "queue", top: 1 }, ["top", ...at, "--count", "1"], /stuck/],
   ["pstack", {}, ["pstack", ...at], /scheduler/],
   ["pstack", { processes: ["stuck", "nix"] }, ["pstack", ...at, "stuck", "nix"],
     /there is no process nix/],
@@ -62,7 +62,7 @@ const looks = [
     /stuck.*: 3 messages/],
   ["memory", {}, ["memory", ...first], /RSS/],
   ["binaries", {}, ["binaries", ...first], /binaries/],
-  ["tables", { sort: "objects", top: 3 }, ["tables", ...first], /tables, [0-9,]+ objects, /],
+  ["tables", { by: "objects", top: 3 }, ["tables", ...first], /tables, [0-9,]+ objects, /],
   ["xray", { process: "stuck" }, ["xray", node, "stuck", ...access, "--json"], /stuck/],
   ["hot", { seconds: 1 }, ["hot", file, "--json"], /samples/],
   ["hot", { seconds: 1, mode: "schedulers", idle: true }, ["hot", file, "--idle", "--json"],
@@ -95,7 +95,11 @@ for (const [name, args, words, wanted] of looks) {
     assert.equal(answer.isError, false, JSON.stringify(answer.content));
     assert.equal(answer.content.length, 1);
     assert.match(answer.content[0].text, wanted);
-    assert.deepEqual(shape(answer.structuredContent), shape(printed(words)));
+    const { node: of, ...rest } = answer.structuredContent;
+    assert.equal(of, node);
+    // A file is of no one node.
+    const answered = shape({ ...(words[1] === file ? {} : { node: of }), ...rest });
+    assert.deepEqual(answered, shape(printed(words)));
   });
 }
 
