@@ -16,6 +16,7 @@
 %% `samples' are to be read from the files, where that does not load the node.
 
 %% After the end of the time: answers that come later are not waited for.
+-define(REGISTRY_MS, 300).
 -define(GRACE_MS, 4000).
 -define(SESSION_GRACE_MS, 9000).
 -define(SECOND_MS, 1000).
@@ -237,8 +238,20 @@ spawned() ->
         || Text <- string:lexemes(pid_to_list(Pid), "<.>")],
     Number + (Serial bsl 15).
 
-%% Sockets of the module `socket' are no ports; their registry counts them.
-sockets() -> [{node_sockets, socket:number_of()} || erlang:module_loaded(socket)].
+%% Sockets of the module `socket' are no ports; their registry counts them, which may be late.
+sockets() -> lists:append([open_sockets() || erlang:module_loaded(socket)]).
+
+open_sockets() ->
+    {Asker, Monitor} = spawn_monitor(fun() -> exit({node_sockets, socket:number_of()}) end),
+    receive
+        {'DOWN', Monitor, process, Asker, {node_sockets, N}} when is_integer(N) ->
+            [{node_sockets, N}];
+        {'DOWN', Monitor, process, Asker, _} -> []
+    after ?REGISTRY_MS ->
+        true = demonitor(Monitor, [flush]),
+        true = exit(Asker, kill),
+        []
+    end.
 
 unblocked(blocked, _Online) -> 1;
 unblocked(_, Online) -> Online.

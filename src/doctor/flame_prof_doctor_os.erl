@@ -38,6 +38,8 @@
 -define(TICK_US, 10000).
 %% Of the limit: the table doubles its size each time.
 -define(MANY_DESCRIPTORS, 0.5).
+%% More would be a large list in the node.
+-define(LISTED_MOST, 65536).
 
 %% @doc At the first and at the last moment until then, with the programs that were met in between.
 -spec looks(UntilMs :: integer()) -> {ok, {os(), os()}} | {unseen, binary()}.
@@ -135,17 +137,20 @@ memory(Status, Meminfo) ->
 
 descriptors(Status, Limits) ->
     case {first(<<"FDSize:">>, Status), first(<<"Max open files">>, Limits)} of
-        {[Size], [Limit]} when Size >= ?MANY_DESCRIPTORS * Limit ->
-            %% The descriptor of the listing itself is free again.
-            Used = case prim_file:list_dir("/proc/self/fd") of
-                {ok, Names} -> length(Names) - 1;
-                {error, _} -> Limit
-            end,
-            #{descriptors => #{limit => Limit, used => Used}};
+        {[Size], [Limit]} when Size >= ?MANY_DESCRIPTORS * Limit, Size =< ?LISTED_MOST ->
+            #{descriptors => maps:from_list([{limit, Limit} | used(Limit)])};
         {_, [Limit]} ->
             #{descriptors => #{limit => Limit}};
         _ ->
             #{}
+    end.
+
+%% The descriptor of the listing itself is free again. Without one that is free there is no listing.
+used(Limit) ->
+    case prim_file:list_dir("/proc/self/fd") of
+        {ok, Names} -> [{used, length(Names) - 1}];
+        {error, Full} when Full =:= emfile; Full =:= enfile -> [{used, Limit}];
+        {error, _} -> []
     end.
 
 first(Name, Text) ->

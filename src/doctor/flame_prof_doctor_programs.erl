@@ -29,23 +29,29 @@ time_us(Proc) ->
                 lists:sum([used_us(Proc, Pid) || Pid <- descendants(Proc, Children, ?MOST)])}
     end.
 
-%% @doc The names of programs that are met several times a second until then, and how often; and how
-%% many programs they were. Those that the VM starts without its helper are these of the beginning.
+%% @doc The names of programs that start until then, and how often each was met; and how many they
+%% were. Programs that run at the beginning are left out: nothing has started them now. The VM's
+%% children that it starts without its helper are those of the beginning.
 -spec until(UntilMs :: integer()) -> {#{Name :: binary() => pos_integer()}, non_neg_integer()}.
-until(UntilMs) -> until(children("/proc", "self"), UntilMs, #{}).
+until(UntilMs) ->
+    Children = children("/proc", "self"),
+    until(Children, maps:from_list(programs("/proc", Children)), UntilMs, #{}).
 
-until(Children, UntilMs, Met) ->
+until(Children, First, UntilMs, Met) ->
+    %% A program that executes another one has its first name.
     Now = lists:foldl(
-        fun({Pid, Name}, Map) -> maps:update_with({Pid, Name}, fun(N) -> N + 1 end, 1, Map) end,
-        Met, programs("/proc", Children)),
+        fun({Pid, Name}, Map) -> maps:update_with(Pid, fun({Of, N}) -> {Of, N + 1} end,
+            {Name, 1}, Map) end,
+        Met, [Program || {Pid, _} = Program <- programs("/proc", Children),
+            not is_map_key(Pid, First)]),
     case UntilMs - erlang:monotonic_time(millisecond) of
         Left when Left =< 0 ->
-            Names = maps:groups_from_list(fun({{_, Name}, _}) -> Name end,
-                fun({_, N}) -> N end, maps:to_list(Now)),
+            Names = maps:groups_from_list(fun({Name, _}) -> Name end, fun({_, N}) -> N end,
+                maps:values(Now)),
             {maps:map(fun(_, Times) -> lists:sum(Times) end, Names), map_size(Now)};
         Left ->
             ok = timer:sleep(min(Left, ?PAUSE_MS)),
-            until(Children, UntilMs, Now)
+            until(Children, First, UntilMs, Now)
     end.
 
 %% @private The programs that live: one name for each.

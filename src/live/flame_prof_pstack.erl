@@ -74,8 +74,8 @@
     | {process, flame_prof_target:parsed()}.
 %% `dirty': on a dirty scheduler; which one is not known.
 
--type nothing() :: idle | offline | late | unregistered | gone.
-%% Of a scheduler: it runs no process; it is offline; it has not answered within
+-type nothing() :: idle | own | offline | late | unregistered | gone.
+%% Of a scheduler: it runs no process; it runs flame_prof; it is offline; it has not answered within
 %% a fifth of a second; it has not been able to register yet, or must not.
 %% Of a process: there is none.
 

@@ -245,16 +245,16 @@ read(Engine, Why) ->
     Counted = flame_prof_tables_counted:now(),
     case figures(Engine, Why) of
         {ok, Figures, Unknown} ->
-            Others = [Row || Row <- Figures, not is_own(Row)],
+            Own = flame_prof_own:pids(),
+            Others = [Row || Row <- Figures, not is_own(Row, Own)],
             {ok, #{at => At, figures => Others, unknown => Unknown, counted => Counted}};
         {error, _} = Error ->
             Error
     end.
 
 %% Tables of flame_prof are none of the program's.
-is_own(Row) ->
-    flame_prof_own:is_module(element(2, Row)) orelse
-        lists:member(element(3, Row), flame_prof_own:pids()).
+is_own(Row, Own) ->
+    flame_prof_own:is_module(element(2, Row)) orelse lists:member(element(3, Row), Own).
 
 figures(portable, Why) ->
     flame_prof_tables_portable:read(Why);

@@ -20,7 +20,7 @@
     <<"gen_server:client_stacktrace/*">>, <<"gen_statem:terminate/*">>,
     <<"gen_statem:error_info/*">>, <<"gen_event:report_*">>, <<"gen_event:terminate/*">>,
     <<"proc_lib:crash_report/*">>, <<"proc_lib:exit_p/*">>, <<"proc_lib:exit_reason/*">>,
-    <<"supervisor:*">>, <<"Elixir.Task.Supervised:*">>]).
+    <<"supervisor:report_error/*">>, <<"Elixir.Task.Supervised:log/*">>]).
 
 kind() -> formatting.
 

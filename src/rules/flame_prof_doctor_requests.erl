@@ -6,7 +6,7 @@
 %% Words of a request for work or for news, and of one for something that is given out.
 -define(WORK, ["accept", "ask", "await", "changes", "consume", "demand", "dequeue", "event",
     "events", "fetch", "idle", "job", "jobs", "listen", "message", "messages", "next", "notify",
-    "poll", "pop", "pull", "receive", "recv", "register", "subscribe", "tail", "take", "task",
+    "poll", "pop", "pull", "receive", "recv", "register", "subscribe", "tail", "task",
     "tasks", "updates", "wait", "watch", "work"]).
 -define(GIVEN_OUT, ["acquire", "borrow", "checkout", "claim", "conn", "connection", "lock",
     "locks", "member", "permit", "reserve", "semaphore", "slot", "transaction", "worker"]).
@@ -32,7 +32,8 @@ asks_for({atom, Name}) -> asks_for({tuple, Name, 1});
 asks_for({tuple, Name, _}) ->
     Words = string:lexemes(atom_to_list(Name), "_"),
     case {Words -- (Words -- ?GIVEN_OUT), Words -- (Words -- ?WORK)} of
-        {[_ | _], _} -> given_out;
+        {[_ | _], []} -> given_out;
+        %% Also next_worker, accept_connection: who asks so has nothing to do.
         {_, [_ | _]} -> work;
         {[], []} -> other
     end;

@@ -48,15 +48,22 @@ find(#{samples := #{mode := processes, processes := Processes} = Samples} = Evid
 find(_, _) ->
     [].
 
-%% By the numbers of processes, which are the same on each machine.
-rate([#{node_spawned := From, time_us := FromUs}, _ | _] = Seconds) ->
-    case lists:last(Seconds) of
-        #{node_spawned := To, time_us := ToUs} ->
-            ((To - From) band (1 bsl 28 - 1)) * 1.0e6 / max(1, ToUs - FromUs);
-        #{} -> unknown
-    end;
-rate(_) ->
-    unknown.
+%% By the numbers of processes. Once all slots of the table were used these follow each other only
+%% while processes end in the order of their beginning: steps must be alike.
+rate(Seconds) ->
+    Probes = [{N, Us} || #{node_spawned := N, time_us := Us} <- Seconds],
+    case lists:sort(steps(Probes)) of
+        [Least | _] = Steps when Least >= 0 ->
+            Median = lists:nth((length(Steps) + 1) div 2, Steps),
+            case lists:last(Steps) =< 4 * Median + 1000 of true -> Median; false -> unknown end;
+        _ ->
+            unknown
+    end.
+
+steps([{From, FromUs} | [{To, ToUs} | _] = Probes]) ->
+    [(To - From) * 1.0e6 / max(1, ToUs - FromUs) | steps(Probes)];
+steps(_) ->
+    [].
 
 by_rate(Rate, [{N, Process, Spawns} | Others], #{per_second := Least, few_seen := Few}) when
     is_number(Rate), Rate >= Least, N >= Few

@@ -19,16 +19,18 @@ thresholds() ->
     [{node_waiting, 3, <<"processes that wait for a connection to a node: a warning">>}].
 
 find(#{system := {#{pending := Were}, #{pending := Are}}} = Evidence, Limits) ->
-    [finding(Node, waiters(Node, Evidence), Evidence, Limits)
+    %% Which node a call to net_kernel is about is not known.
+    IsConnect = case Are of [_] -> fun is_connect/1; _ -> fun(_) -> false end end,
+    [finding(Node, waiters(Node, IsConnect, Evidence), Evidence, Limits)
         || Node <- Are, lists:member(Node, Were)];
 find(_, _) ->
     {unseen, <<"connections to other nodes are not known">>}.
 
 %% Those who call processes there, and those who ask net_kernel for the connection.
-waiters(Node, #{waits := #{edges := Edges} = Look}) ->
+waiters(Node, IsConnect, #{waits := #{edges := Edges} = Look}) ->
     [flame_prof_doctor_waits:process(From, Look)
-        || #{from := From, to := To} = Edge <- Edges, is_there(Node, To) orelse is_connect(Edge)];
-waiters(_, _) ->
+        || #{from := From, to := To} = Edge <- Edges, is_there(Node, To) orelse IsConnect(Edge)];
+waiters(_, _, _) ->
     [].
 
 is_there(Node, Pid) when is_pid(Pid) -> node(Pid) =:= Node;

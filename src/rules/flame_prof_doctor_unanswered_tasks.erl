@@ -13,7 +13,7 @@
 
 -define(AWAIT, [<<"Elixir.Task:await/*">>, <<"Elixir.Task:await_many/*">>,
     <<"Elixir.Task:yield/*">>, <<"Elixir.Task:yield_many/*">>,
-    <<"Elixir.Task.Supervised:stream_*">>]).
+    <<"Elixir.Task.Supervised:stream_reduce/*">>]).
 -define(TASK, [<<"Elixir.Task.Supervised:invoke_mfa/*">>, <<"Elixir.Task.Supervised:reply/*">>]).
 -define(NAMED_MOST, 20).
 

@@ -29,8 +29,8 @@ rows() ->
             [{port, none}]},
         %% Consumers, long polls and subscribers have nothing to do; others may have.
         {"what is asked for", unanswered, Tag, [{checkout, warning}, {get_connection, warning},
-            {take_member, warning}, {next_job, none}, {poll, none}, {subscribe, none},
-            {quote, none}, {relock, none}]},
+            {take_member, warning}, {next_job, none}, {next_worker, none}, {poll, none},
+            {subscribe, none}, {quote, none}, {relock, none}]},
         {"callers with messages", unanswered, fun(N) -> with_messages(N, 1) end,
             [{2, none}, {3, note}, {8, warning}]},
         {"messages of a caller", unanswered, fun(N) -> with_messages(8, N) end,
@@ -222,10 +222,10 @@ sockets(Descriptors) ->
         || I <- lists:seq(0, 10)], system => {Owners(10), Owners(60)},
         os => {#{}, #{descriptors => Descriptors}}}).
 
-%% The numbers of processes begin anew meanwhile. Four of ten samples on a CPU would be enough.
+%% Four of ten samples on a CPU would be enough.
 spawns(Rate, N) ->
     (busy(900, 0, [{N, [{<<"erlang:spawn/3">>, called}]}]))#{seconds => [#{time_us => 0,
-        node_spawned => 1 bsl 28 - 1}, #{time_us => 10 * ?S, node_spawned => 10 * Rate - 1}]}.
+        node_spawned => 7}, #{time_us => 10 * ?S, node_spawned => 10 * Rate + 7}]}.
 
 dirty(Queues) ->
     Seconds = [#{time_us => I * ?S, node_run_queue_dirty_cpu => N, node_dirty_cpu_schedulers => 2}

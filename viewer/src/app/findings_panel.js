@@ -123,11 +123,12 @@ export class FindingsPanel {
     if (answer.state !== 'judged') return nothing;
     const { findings, judged, unseen, observations, processes } = answer;
     const isOfFile = answer.source !== 'node'; // else the node was looked at, too
-    const seen = isOfFile ? ' in what a file tells' : ' in what was seen';
-    const part = unseen.length === 0 ? '' : seen;
-    const left = this.app.profile.header.warning_count > 0 ? ' that is left' : '';
+    const left = this.app.profile.header.warning_count > 0 ? ' in the samples that are left' : '';
+    const part = unseen.length === 0 ? ''
+        : `; ${counted(unseen.length, 'kind')} ${isOfFile ? 'need a running node' : 'not judged'}`;
     const text = judged.length === 0 ? 'Nothing of this profile could be judged.'
-        : findings.length === 0 ? `Nothing is wrong${part || (left && ' in what')}${left}.` : '';
+        : findings.length > 0 ? ''
+        : left + part === '' ? 'Nothing is wrong.' : `Nothing was found${left}${part}.`;
     return html`${text === '' ? nothing : html`<span>${text}</span>`}${menu('what was looked at', html`
       <p>${counted(observations, 'sample')} of ${exact(processes)} processes,
         for ${judged.join(', ')}.</p>
