@@ -6,6 +6,8 @@
 -module(flame_prof_doctor_programs).
 
 -export([time_us/0, time_us/1, until/1, seen/1]).
+%% For tests.
+-export([running/0, until/2]).
 
 %% USER_HZ.
 -define(TICK_US, 10000).
@@ -33,9 +35,16 @@ time_us(Proc) ->
 %% were. Programs that run at the beginning are left out: nothing has started them now. The VM's
 %% children that it starts without its helper are those of the beginning.
 -spec until(UntilMs :: integer()) -> {#{Name :: binary() => pos_integer()}, non_neg_integer()}.
-until(UntilMs) ->
+until(UntilMs) -> until(running(), UntilMs).
+
+%% @private
+-spec running() -> {Children :: unknown | [string()], #{Pid :: string() => Name :: binary()}}.
+running() ->
     Children = children("/proc", "self"),
-    until(Children, maps:from_list(programs("/proc", Children)), UntilMs, #{}).
+    {Children, maps:from_list(programs("/proc", Children))}.
+
+%% @private
+until({Children, First}, UntilMs) -> until(Children, First, UntilMs, #{}).
 
 until(Children, First, UntilMs, Met) ->
     %% A program that executes another one has its first name.

@@ -37,8 +37,8 @@
         system => {First :: flame_prof_doctor_system:system(),
             Last :: flame_prof_doctor_system:system()}
     }.
-%% What was looked at, and how long. `standing': processes that have done nothing but wait for
-%% seconds. `mailboxes' are those of the longest queues. `tables' and
+%% The evidence of one examination. `standing': processes that have only waited for seconds.
+%% `mailboxes': the mailboxes with the longest queues. `tables' and
 %% `binaries' are of two looks, with what has grown. `os' is what /proc and cgroups say, `system'
 %% what few processes or tables of OTP say (supervisors, the logger); `seconds' are cheap figures
 %% of the VM. A key that is not there was not seen, and `unseen' says why. Of files only `samples'

@@ -128,7 +128,7 @@ name(#{initial_call := {_, _, _} = Call}) -> flame_prof_names:call(Call);
 name(_) -> <<>>.
 
 %% @doc A look with the processes that idle servers monitor, if some wait for their answers: a pool
-%% monitors the processes that have what it gave out. Those that wait for it are left out.
+%% monitors the processes that have what it gave out. The processes that wait for it are left out.
 -spec monitored(flame_prof_waits:look()) -> flame_prof_waits:look().
 monitored(#{roots := Roots, edges := Edges, processes := Told, engine := native} = Look) ->
     Idle = [Pid || #{process := Pid, direct := Direct} = Root <- Roots, is_pid(Pid),
@@ -143,7 +143,7 @@ monitored(#{roots := Roots, edges := Edges, processes := Told, engine := native}
 monitored(Look) ->
     Look.
 
-%% Who has many is not asked: all of them would be copied.
+%% A process with many monitors is not asked: all of them would be copied.
 monitors(Pid) ->
     case flame_prof_looks:with(fun() -> flame_prof_looks_nif:monitor_counts([Pid]) end) of
         {ok, Counts, [], []} ->

@@ -153,7 +153,7 @@ json(Table) -> Table.
 -spec longest_ms(map()) -> non_neg_integer().
 longest_ms(#{every := Ms}) -> Ms + ?LATE_MS.
 
-%% @private Prints tables until it is told to end.
+%% @private Prints tables until the message that ends it.
 -spec live(options()) -> ok | {error, flame_prof:reason()}.
 live(Given) ->
     case flame_prof_schema:checked(option_rows(), Given) of

@@ -13,9 +13,6 @@
 
 -define(BUILD, [<<"erts_new_bs_put_binary*">>, <<"erts_bs_append*">>,
     <<"erts_bs_private_append*">>]).
-%% Where the copy itself is, and where the program has called it.
--define(CALLS, [<<"erlang:list_to_binary/1">>, <<"erlang:iolist_to_binary/1">>,
-    <<"erlang:binary_to_list/1">>]).
 
 kind() -> append.
 
@@ -42,13 +39,11 @@ find(#{samples := Samples}, #{binary_share := Share, binary_cpus := Cpus, binary
             })]
     end.
 
-%% Within a function of Erlang, or in a BIF that makes one of many parts.
+%% In the C function that a construction of a binary calls. iolist_to_binary is the remedy.
 builds(Stacks) ->
     [Stack || {Frames, _} = Stack <- Stacks, builds_in(Frames)].
 
 builds_in([{Function, native} | Frames]) ->
     flame_prof_doctor_stacks:is_in(Function, ?BUILD) orelse builds_in(Frames);
-builds_in([{Function, called} | _]) ->
-    flame_prof_doctor_stacks:is_in(Function, ?CALLS);
 builds_in(_) ->
     false.

@@ -2,9 +2,9 @@
 %% messages of the log.
 %%
 %% == False alarms ==
-%% Each program formats texts. The processes that are told are in it for `share' of their time on a
-%% CPU, and together for `node' of the node's; collections are of the texts that they make. It is a
-%% warning where a process ends and its report is formatted, and else a note.
+%% Each program formats texts. A finding needs processes that do so for `share' of their time on a
+%% CPU, and together for `node' of the node's; collections of the texts count. It is a warning if a
+%% report on the end of a process is formatted, and else a note.
 -module(flame_prof_doctor_formatting).
 
 -behaviour(flame_prof_doctor_rule).

@@ -64,7 +64,7 @@ numbers(Processes, Numbers) ->
 first([First]) -> name(First);
 first([First | Others]) -> [name(First), " and ", number(length(Others)), " more"].
 
-%% Those of a module whose processes wait for the server.
+%% Processes of the same module as the waiters that stand still and do not wait for the server.
 of_module(Waiters, Evidence) ->
     Wait = maps:from_list([{Pid, true} || Pid <- Waiters]),
     Modules = [M || M <- [module(function(Waiters, Evidence))], M =/= <<>>],

@@ -44,7 +44,7 @@ sampled(Functions, Evidence) ->
         In =/= []
     ].
 
-%% @doc Those that have waited there for all of the last seconds.
+%% @doc The processes that have waited there for all of the last seconds.
 -spec standing([binary()], evidence()) -> [found()].
 standing(Functions, Evidence) -> standing(Functions, ?STILL_MS, Evidence).
 

@@ -11,7 +11,7 @@
 -define(GIVEN_OUT, ["acquire", "borrow", "checkout", "claim", "conn", "connection", "lock",
     "locks", "member", "permit", "reserve", "semaphore", "slot", "transaction", "worker"]).
 
-%% What is known by the name of its module or process.
+%% Libraries, by the name of the module or process.
 -define(KNOWN, [
     {"poolboy", "a pool of poolboy"}, {"pooler", "a pool of pooler"},
     {"hackney_pool", "hackney's pool of connections"}, {"pgapp", "pgapp's pool of connections"},

@@ -65,6 +65,10 @@ rows() ->
             [{901, none}, {900, note}]},
         {"reports", formatting, fun(N) -> formats(400 - N, 400, 0, [{N, report()}]) end,
             [{199, note}, {200, warning}]},
+        {"of a task, or of its crash", formatting, fun(Root) ->
+            busy(400, 0, [{400, [{<<"io_lib:format/2">>, erlang}, {Root, erlang}]}]) end,
+            [{<<"Elixir.Task.Supervised:invoke_mfa/2">>, note},
+                {<<"Elixir.Task.Supervised:log/4">>, warning}]},
         {"of its time", append_binary, fun(N) -> builds(N, 1000, 0) end, from(600)},
         {"cpus", append_binary, fun(N) -> builds(N, N, 0) end, from(100)},
         {"of the node", append_binary, fun(N) -> builds(200, 200, N) end, up_to(600)},
@@ -81,6 +85,21 @@ rows() ->
             [{3000, warning}, {2999, critical}]},
         {"by the numbers of processes", spawn_storm, fun({Rate, N}) -> spawns(Rate, N) end,
             [{{2000, 3}, note}, {{1999, 3}, none}, {{2000, 2}, none}]},
+        %% Numbers of another round of the table are no count.
+        {"numbers that do not follow each other", spawn_storm, fun(Numbers) ->
+            (spawns(2000, 3))#{seconds => [#{time_us => I * ?S, node_spawned => N}
+                || {I, N} <- lists:zip(seq(length(Numbers)), Numbers)]}
+        end, [{[0, 3000, 6000, 9000], note}, {[0, 40, 262200, 262240], none},
+            {[9000, 6000, 12000], none}, {[7], none}]},
+        %% What another node has called here runs and waits as its own program.
+        {"in calls between nodes", stalled, fun(Place) -> stalled(8, Place) end,
+            [{<<"erpc:call/5">>, warning}, {<<"erpc:execute_call/4">>, none}]},
+        {"in a stream of tasks", unanswered_tasks, fun(Place) ->
+            evidence(standing([{I, <<>>, [Place, <<"shop:pay/1">>], 2500} || I <- seq(8)] ++
+                [{50, <<"score">>, [<<"shop:score/1">>, <<"Elixir.Task.Supervised:invoke_mfa/2">>],
+                    2500}])) end,
+            [{<<"Elixir.Task.Supervised:stream_reduce/7">>, warning},
+                {<<"Elixir.Task.Supervised:stream_monitor_loop/5">>, none}]},
         {"waiting for tasks", unanswered_tasks, fun(N) -> tasks(N, 1000) end,
             [{2, none}, {3, note}, {7, note}, {8, warning}]},
         {"for so long", unanswered_tasks, fun(Ms) -> tasks(8, Ms) end, from(1000)},
