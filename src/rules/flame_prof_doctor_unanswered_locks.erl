@@ -7,7 +7,7 @@
 
 -behaviour(flame_prof_doctor_rule).
 
--export([kind/0, needs/0, thresholds/0, find/2]).
+-export([kind/0, needs/0, thresholds/0, find/2, unseen/2]).
 
 -import(flame_prof_doctor_rule, [name/1, number/1, seconds/1]).
 
@@ -31,6 +31,10 @@ find(Evidence, #{locks_few := Few} = Limits) ->
         Mean when Mean >= Few -> [finding(Mean, Found, Evidence, Limits)];
         _ -> []
     end.
+
+%% Pools and other servers that keep requests are judged by the waits only.
+unseen(#{waits := _}, _) -> none;
+unseen(_, _) -> <<"which process waits for which is not in the samples">>.
 
 finding(Mean, Found, #{span_us := Us} = Evidence, #{locks_waiting := Many}) ->
     Waiters = [Process || #{process := Process} <- Found],

@@ -361,6 +361,14 @@ collections_that_are_asked_for_are_no_garbage_of_code_test() ->
     told(gc, Of([{450, [{<<"erlang:hibernate/3">>, erlang}]}]), [<<"catalog">>],
         [<<"The garbage is made in shop:work/1">>]).
 
+%% A file without a finding says nothing of pools.
+files_do_not_answer_who_keeps_requests_test() ->
+    Live = [seconds, waits, standing, mailboxes, memory, tables, binaries, os, system],
+    OfFile = (maps:without(Live, busy(1, 900, [])))#{
+        unseen => maps:from_list([{Key, <<"a file">>} || Key <- Live])},
+    #{unseen := Unseen} = flame_prof_doctor:judge(OfFile, #{}),
+    ?assert(lists:keymember(unanswered, 1, Unseen)).
+
 who_opens_sockets_of_the_module_socket_test() ->
     told(port_growth, sockets(#{limit => 9060}), [<<"sync">>], [<<"5 more sockets a second">>,
         <<"The number of sockets grew from 10 to 60">>, <<"the limit of 9,060 is reached in 30 ">>,
